@@ -182,7 +182,7 @@ class Maintenance:
         accepted by a person.
         """
         cutoff = sql_timestamp(self.clock() - self.project.settings.batch.reports_kept)
-        with open_database(self.project, self.clock) as (database, snapshot):
+        with open_database(self.project, self.clock, {"hourline.quality"}) as (database, snapshot):
             hours = {hour for _, hour in snapshot.blocked}
             hours |= {
                 hour

@@ -32,6 +32,9 @@ FORCED = "forced"
 changed.
 """
 
+_METRIC_HOURS = "hourline.metric_hours"
+"""Where the plan reads each hour of each metric."""
+
 _REASONS = {
     "provisional": "never covered",
     "revised": "revised",
@@ -63,7 +66,7 @@ def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall
     """The hours to recompute (of ``metrics``, or all), by hour and metric. ``clock`` (UTC) closes the hours of
     sources that use wall time. Raises TableError.
     """
-    with open_database(project, clock) as (database, snapshot):
+    with open_database(project, clock, {_METRIC_HOURS}) as (database, snapshot):
         hours = _plan(project, database, snapshot, metrics)
     closed = _retry_windows(project, [planned for planned in hours if planned.closed])
     return [planned for planned in closed if planned.reason != FORCED]
@@ -75,7 +78,7 @@ def plan_range(
     """All hours of the range that a source has, whether or not there is a reason to recompute them. Raises
     TableError.
     """
-    with open_database(project, clock) as (database, snapshot):
+    with open_database(project, clock, {_METRIC_HOURS}) as (database, snapshot):
         return _plan(project, database, snapshot, metrics, hours)
 
 
@@ -83,7 +86,7 @@ def plan_problem(project: Project, id: str, clock: Clock = wall_clock) -> list[P
     """The hours of the problem with that id, whether or not there is a reason to recompute them. Raises UsageError
     when it is closed or unknown, or when its metric was declared again since, TableError.
     """
-    with open_database(project, clock) as (database, snapshot):
+    with open_database(project, clock, {_METRIC_HOURS, "hourline.quality"}) as (database, snapshot):
         problems = read_problems(database, snapshot.sources_of_blocked)
         problem = problems.find(id)
         cells = {(one.metric, one.hour) for one in problem.hours}
@@ -98,7 +101,8 @@ def plan_problem(project: Project, id: str, clock: Clock = wall_clock) -> list[P
 
 def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:
     """By source, its clock (UTC). None: the source uses event time, and has no events."""
-    with open_database(project, clock) as (database, snapshot):
+    needed = {f"hourline.source_hours_{name}" for name in project.sources}
+    with open_database(project, clock, needed) as (database, snapshot):
         newest = {
             name: database.execute(f"SELECT max(clock) FROM hourline.source_hours_{name}").fetchone()
             for name in snapshot.progress
@@ -188,7 +192,7 @@ def _plan(
     if hours is not None:  # a range may be one hour of many years
         within = f"WHERE hour >= '{sql_timestamp(hours.start)}' AND hour < '{sql_timestamp(hours.end)}'"
         coverage = coverage.within(hours)
-    rows = database.execute(f"FROM hourline.metric_hours {within} ORDER BY hour, metric").to_arrow_table().to_pylist()
+    rows = database.execute(f"FROM {_METRIC_HOURS} {within} ORDER BY hour, metric").to_arrow_table().to_pylist()
     versions = coverage.versions()
     declarations = {
         metric.name: declaration_hash(project.source_of(metric), metric) for metric in project.metrics.values()

@@ -5,6 +5,7 @@ A snapshot pins every version, so what is attached later shows the same moment.
 
 import threading
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import duckdb
@@ -56,7 +57,11 @@ class AttachedParts:
         if named.may_be_any or named.may_list or named.tables - named.expressions - self._parts.keys():
             self.attach_all(cursor)
             return
-        for name in named.tables & self._parts.keys():
+        self.attach(cursor, named.tables)
+
+    def attach(self, cursor: duckdb.DuckDBPyConnection, names: AbstractSet[str]) -> None:
+        """Attach those of ``names`` that the snapshot has. Raises DuckDB's errors."""
+        for name in names & self._parts.keys():
             self._attach(cursor, name)
 
     def attach_all(self, cursor: duckdb.DuckDBPyConnection) -> None:

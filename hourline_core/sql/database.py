@@ -4,6 +4,7 @@ Reading needs neither Spark nor Java. The delta extension is loaded from the ins
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,13 +27,20 @@ from hourline_core.storage.version_retention import KEPT_HOURS
 
 
 @contextmanager
-def open_database(project: Project, clock: Clock = wall_clock) -> Iterator[tuple[duckdb.DuckDBPyConnection, Snapshot]]:
-    """A connection with the tables of the newest snapshot, closed at the end of the block. Raises TableError."""
+def open_database(
+    project: Project, clock: Clock = wall_clock, needed: AbstractSet[str] | None = None
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, Snapshot]]:
+    """A connection with the tables of the newest snapshot, closed at the end of the block.
+
+    Attached are those of ``needed`` that the snapshot has, such as ``hourline.metric_hours``, with what they need; or
+    all tables. Raises TableError.
+    """
     connection = connect()
     try:
         taken, snapshot = clock(), take_snapshot(project)
         with naming_damage(project, snapshot, taken, clock):
-            AttachedParts(connection, table_parts(project, snapshot, taken, snapshot.files)).attach_all(connection)
+            parts = AttachedParts(connection, table_parts(project, snapshot, taken, snapshot.files))
+            parts.attach_all(connection) if needed is None else parts.attach(connection, needed)
             yield connection, snapshot
     finally:
         connection.close()

@@ -19,7 +19,7 @@ from hourline.cli import shell
 from hourline_core.errors import TableError, UsageError
 from hourline_core.sql import merge
 from hourline_core.sql.attach_on_demand import AttachedParts, Part
-from hourline_core.sql.database import connect, cursor_of
+from hourline_core.sql.database import connect, cursor_of, open_database
 from serving_layer import Connection
 from tests.support.bare_tables import METRICS, SOURCE, BareTables, hour
 
@@ -80,6 +80,16 @@ def test_a_question_about_one_metric_attaches_nothing_of_others(connection: Conn
     assert {state.metric for state in states} == set(METRICS)
     assert "odd" in made(connection)
     assert "drift" not in made(connection)
+
+
+def test_the_batch_layer_attaches_what_a_step_needs_and_no_table_of_records(tables: BareTables) -> None:
+    needed = {"hourline.metric_hours", "hourline.source_hours_unread"}
+    with open_database(tables.project, needed=needed) as (database, snapshot):
+        names = {name for (name,) in database.execute("SELECT view_name FROM duckdb_views()").fetchall()}
+        assert {"metric_hours", "coverage", "progress_clicks"} < names
+        assert names.isdisjoint({"events_clicks", "rejected_clicks", "drift", "quality"})
+        metrics = database.execute("SELECT DISTINCT metric FROM hourline.metric_hours").fetchall()
+    assert {metric for (metric,) in metrics} == {of.metric.name for of in snapshot.metrics} == set(METRICS)
 
 
 @pytest.mark.parametrize(
