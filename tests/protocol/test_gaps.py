@@ -60,7 +60,9 @@ def lose(tables: BareTables, first_hour: int | None, last_hour: int) -> int:
 def states(tables: BareTables, as_of: str | None = None) -> dict[int, str]:
     """The states of the hours; all metrics and the source have the same."""
     with serving_layer.connect(tables.project, as_of=as_of) as connection:
-        rows = connection.sql("SELECT DISTINCT hour, state FROM hours WHERE state IS NOT NULL ORDER BY hour").fetchall()
+        rows = connection.answer(
+            "SELECT DISTINCT hour, state FROM hours WHERE state IS NOT NULL ORDER BY hour"
+        ).fetchall()
     found = {(moment - BASE) // HOUR: state for moment, state in rows}
     assert len(found) == len(rows)
     return found
@@ -68,7 +70,7 @@ def states(tables: BareTables, as_of: str | None = None) -> dict[int, str]:
 
 def answers(tables: BareTables) -> list[list[tuple[object, ...]]]:
     with serving_layer.connect(tables.project) as connection:
-        return [connection.sql(f"SELECT hour, n FROM {metric} ORDER BY hour").fetchall() for metric in METRICS]
+        return [connection.answer(f"SELECT hour, n FROM {metric} ORDER BY hour").fetchall() for metric in METRICS]
 
 
 def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTables) -> None:
@@ -83,8 +85,8 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
     assert answers(tables) == counted
     with serving_layer.connect(tables.project, strict=True) as connection:
         with pytest.raises(UnreliableResultError, match="incomplete"):
-            connection.sql("FROM totals")
-        assert connection.sql(f"FROM totals WHERE hour = '{hour(5)}'").fetchall()
+            connection.answer("FROM totals")
+        assert connection.answer(f"FROM totals WHERE hour = '{hour(5)}'").fetchall()
 
     second = lose(tables, None, 2)
     tables.publish(3, 4)

@@ -120,8 +120,8 @@ def test_events_are_folded_in_their_order(steps: list[Any]) -> None:
         }
         project = with_rollups(visits.project, by_page=whole)
         with serving_layer.connect(project) as connection:
-            by_hour = connection.sql("SELECT hour, page, slow, trail, third FROM loads").fetchall()
-            by_page = connection.sql("SELECT window_start, page, trail, third FROM by_page").fetchall()
+            by_hour = connection.answer("SELECT hour, page, slow, trail, third FROM loads").fetchall()
+            by_page = connection.answer("SELECT window_start, page, trail, third FROM by_page").fetchall()
         counted = [v for n in range(6) for v in (*visits.final(n), *visits.provisional(n))]
         assert {row[:3]: row[3:] for row in by_hour} == {
             key: expected(v for v in counted if (hour(v.hour), v.page, v.slow) == key)
@@ -153,11 +153,11 @@ def test_a_fold_that_fails_for_merged_events_alone_is_named(tmp_path: Path, monk
     monkeypatch.setattr(support, "FILES", {**support.FILES, "folds/trail.py": once})
     visits = after(tmp_path, [[Visit(0, "a", 5, minute=1)]])
     with serving_layer.connect(visits.project) as connection:
-        assert connection.sql("SELECT pages, third FROM loads").fetchall() == [(1, None)]
+        assert connection.answer("SELECT pages, third FROM loads").fetchall() == [(1, None)]
     said = (
         r"^the measure 'trail' failed in step for the event at visits partition 0 offset 1 \(.*\): mend folds/trail.py"
     )
     with pytest.raises(MeasureError, match=said), serving_layer.connect(visits.project) as connection:
-        connection.sql("FROM loads").fetchall()
+        connection.answer("FROM loads").fetchall()
     with pytest.raises(MeasureError, match=said), serving_layer.connect(visits.project) as connection:
         explain_number(connection, "loads", hour(0), {"page": "a"})

@@ -44,13 +44,13 @@ def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -
         tables.publish(0)
     tables.check()
     with serving_layer.connect(tables.project) as connection:
-        assert len(connection.sql("FROM drift").fetchall()) == 4, (
+        assert len(connection.answer("FROM drift").fetchall()) == 4, (
             "one of each metric and hour, by the first publication"
         )
     tables.publish(1)  # on top of it
     tables.check()
     with serving_layer.connect(tables.project) as connection:
-        assert len(connection.sql("FROM drift").fetchall()) == 6
+        assert len(connection.answer("FROM drift").fetchall()) == 6
     tables.micro_batch(2)
     tables.check()
 
@@ -85,7 +85,7 @@ def test_a_damaged_file_of_other_hours_holds_up_no_publication(tmp_path: Path) -
     assert set(read_coverage(tables.project).of(*of).cutoffs()) == {hour(number) for number in range(7)}
     assert len(final.file_uris()) == 7, "they are left as they are, for who mends the table"
     with pytest.raises(TableError, match="reset totals"), serving_layer.connect(tables.project) as connection:
-        connection.sql("FROM totals").fetchall()
+        connection.answer("FROM totals").fetchall()
 
 
 def test_a_merge_of_small_files_leaves_those_among_the_values_of_a_larger_file(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_an_hour_that_is_blocked_from_its_first_recompute_on_stays_provisional(t
 
 def states(tables: BareTables) -> dict[tuple[str, int], str]:
     with serving_layer.connect(tables.project) as connection:
-        rows = connection.sql("SELECT name, hour, state FROM hours WHERE kind = 'metric'").fetchall()
+        rows = connection.answer("SELECT name, hour, state FROM hours WHERE kind = 'metric'").fetchall()
     return {(name, moment.hour): state for name, moment, state in rows}
 
 
@@ -274,4 +274,4 @@ def cutoffs(tables: BareTables) -> dict[tuple[str, int], int | None]:
 
 def staged(tables: BareTables) -> list[int]:
     with serving_layer.connect(tables.project) as connection:
-        return [n for (n,) in connection.sql("SELECT n FROM totals_staged ORDER BY hour").fetchall()]
+        return [n for (n,) in connection.answer("SELECT n FROM totals_staged ORDER BY hour").fetchall()]

@@ -104,7 +104,7 @@ def after(folder: Path, steps: list[Any], declared: Sessions) -> Visits:
 
 
 def answered(connection: serving_layer.Connection, condition: str = "true") -> dict[Any, Any]:
-    rows = connection.sql(f"FROM loads WHERE {condition}").fetchall()
+    rows = connection.answer(f"FROM loads WHERE {condition}").fetchall()
     assert len({row[:4] for row in rows}) == len(rows)
     return {row[:4]: row[4:] for row in rows}
 
@@ -116,10 +116,10 @@ def test_a_session_is_all_events_within_the_gap(declared: Sessions, steps: list[
     with TemporaryDirectory() as folder:
         visits = after(Path(folder), steps, declared)
         with serving_layer.connect(visits.project) as connection:
-            states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
+            states = dict(connection.answer("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
             wanted = expected(visits, declared, states)
             assert answered(connection) == wanted
-            listed = connection.sql("SELECT window_start, window_end, state FROM windows").fetchall()
+            listed = connection.answer("SELECT window_start, window_end, state FROM windows").fetchall()
             assert set(listed) == {(*key[:2], row[-1]) for key, row in wanted.items()}
             chosen = sorted(wanted, key=str)[0]
             condition = f"window_start = '{chosen[0]}'"
@@ -132,8 +132,8 @@ def test_a_session_is_all_events_within_the_gap(declared: Sessions, steps: list[
             first, last = hour(FIRST + 3), hour(FIRST + 6)
             rows = connection.database.execute(f"FROM ({session_rows_sql(tables, Starts.of(first, last))})").fetchall()
             assert {row[:2] for row in rows} == {key[:2] for key in wanted if first <= key[0] <= last}
-            hourly = connection.sql("SELECT sum(visits) FROM loads_hours").fetchall()
-            assert hourly == connection.sql("SELECT sum(visits) FROM loads").fetchall()
+            hourly = connection.answer("SELECT sum(visits) FROM loads_hours").fetchall()
+            assert hourly == connection.answer("SELECT sum(visits) FROM loads").fetchall()
 
 
 @pytest.fixture
@@ -156,29 +156,29 @@ def test_a_late_event_joins_two_final_sessions(visits: Visits) -> None:
     )
     query = of_a.format(literal(hour(5)))
     with serving_layer.connect(visits.project) as connection:
-        assert connection.sql(query).fetchall() == [
+        assert connection.answer(query).fetchall() == [
             (at(50), at(110), 3, "final"),
             (at(111), at(160), 2, "final"),
         ]
     visits.micro_batch(Visit(1, "a", 5, minute=50))
     with serving_layer.connect(visits.project) as connection:
-        assert connection.sql(query).fetchall() == [(at(50), at(160), 6, "revised")]
+        assert connection.answer(query).fetchall() == [(at(50), at(160), 6, "revised")]
     visits.publish(1)
     with serving_layer.connect(visits.project) as connection:
-        assert connection.sql(query).fetchall() == [(at(50), at(160), 6, "final")]
-        assert connection.sql("SELECT DISTINCT closed FROM windows WHERE state = 'final'").fetchall() == [(True,)]
+        assert connection.answer(query).fetchall() == [(at(50), at(160), 6, "final")]
+        assert connection.answer("SELECT DISTINCT closed FROM windows WHERE state = 'final'").fetchall() == [(True,)]
         drift = "SELECT hour, cause, amount FROM drift WHERE measure = 'visits' AND amount <> 0"
-        assert connection.sql(drift).fetchall() == [(hour(1), "late", 1.0)]
+        assert connection.answer(drift).fetchall() == [(hour(1), "late", 1.0)]
 
 
 def test_an_event_just_the_gap_later_is_of_the_session_and_one_after_that_is_not(visits: Visits) -> None:
     visits.micro_batch(Visit(5, "a", 5, minute=30))
     with serving_layer.connect(visits.project) as connection:
         ends = "SELECT window_end FROM loads WHERE page = 'a' AND window_start >= {}"
-        assert connection.sql(ends.format(literal(hour(5)))).fetchall() == [(hour(6),)]
+        assert connection.answer(ends.format(literal(hour(5)))).fetchall() == [(hour(6),)]
     visits.micro_batch(Visit(6, "a", 5, minute=1))
     with serving_layer.connect(visits.project) as connection:
-        assert len(connection.sql(ends.format(literal(hour(5)))).fetchall()) == 2
+        assert len(connection.answer(ends.format(literal(hour(5)))).fetchall()) == 2
 
 
 def test_a_session_is_explained_by_what_its_hours_contribute(visits: Visits) -> None:
@@ -230,7 +230,7 @@ def test_another_gap_with_the_same_panes_needs_no_recompute(visits: Visits) -> N
         loads = visits.metric.model_copy(update={"window": parse_window(f"{{gap: {gap}m}}")})
         project = replace(visits.project, metrics={**visits.project.metrics, "loads": loads})
         with serving_layer.connect(project) as connection:
-            assert connection.sql(ends.format(literal(at(50)))).fetchall() == [(at(end),)]
+            assert connection.answer(ends.format(literal(at(50)))).fetchall() == [(at(end),)]
 
 
 def test_a_metric_over_sessions_has_those_of_its_own_dimensions(visits: Visits) -> None:
@@ -239,9 +239,9 @@ def test_a_metric_over_sessions_has_those_of_its_own_dimensions(visits: Visits) 
     days = metric.model_copy(update={"name": "days", "window": parse_window("1 day")})
     over = {one.name: ResolvedRollup(one, "loads") for one in (metric, days)}
     with serving_layer.connect(replace(visits.project, rollups=over)) as connection:
-        found = connection.sql("SELECT window_start, window_end, visits FROM of_all ORDER BY ALL").fetchall()
+        found = connection.answer("SELECT window_start, window_end, visits FROM of_all ORDER BY ALL").fetchall()
         assert found == [(hour(0), at(160), 8), (hour(5), at(330), 1)]
-        assert connection.sql("SELECT window_start, visits FROM days").fetchall() == [(hour(0), 9)]
+        assert connection.answer("SELECT window_start, visits FROM days").fetchall() == [(hour(0), 9)]
 
 
 def test_sessions_in_a_missing_hour_are_not_known(tmp_path: Path) -> None:
@@ -251,12 +251,12 @@ def test_sessions_in_a_missing_hour_are_not_known(tmp_path: Path) -> None:
     visits.start()
     visits.micro_batch(Visit(1, "a", 5, minute=10), Visit(1, "a", 5, minute=45), Visit(4, "a", 5))
     with serving_layer.connect(visits.project) as connection:
-        assert connection.sql("SELECT window_start, state FROM windows ORDER BY ALL").fetchall() == [
+        assert connection.answer("SELECT window_start, state FROM windows ORDER BY ALL").fetchall() == [
             (hour(0), "missing"),
             (at(105), "provisional"),
             (hour(4), "provisional"),
         ]
-        assert [start for (start,) in connection.sql("SELECT window_start FROM loads ORDER BY ALL").fetchall()] == [
+        assert [start for (start,) in connection.answer("SELECT window_start FROM loads ORDER BY ALL").fetchall()] == [
             at(105),
             hour(4),
         ]
@@ -290,7 +290,7 @@ def test_sessions_before_1970_are_cut_and_closed_as_those_after(tmp_path: Path) 
     wanted = [*split([visit.time for visit in chain], declared), *split([hour(first) + 65 * MINUTE], declared)]
     assert sorted(f"{end:%d %H:%M}" for _, end in wanted) == ["31 19:50", "31 20:00", "31 22:00"]
     with serving_layer.connect(visits.project) as connection:
-        found = connection.sql("SELECT window_start, window_end, closed FROM windows").fetchall()
+        found = connection.answer("SELECT window_start, window_end, closed FROM windows").fetchall()
     assert {row[:2] for row in found} == set(wanted)
     assert {f"{end:%H:%M}" for _, end, closed in found if closed} == {"19:50"}  # The clock is at 21:20.
 

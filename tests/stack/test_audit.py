@@ -179,7 +179,7 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert all(Path(hour["report"]).is_file() for hour in quality(project, "--blocked")["hours"])
     project.command("quality", "--metric", "fragile")
     with serving_layer.connect(project.project) as connection:
-        staged = connection.sql(
+        staged = connection.answer(
             f"SELECT * EXCLUDE (cutoff) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL"
         ).to_arrow_table()
     assert [dict(row) for row in staged.to_pylist()] == before
@@ -292,7 +292,7 @@ def test_a_trial_finds_in_events_what_the_audit_of_a_recompute_finds(
         if finding.check.origin == "user"
     }
     with serving_layer.connect(project.project) as connection:
-        rows = connection.sql(
+        rows = connection.answer(
             "SELECT hour, expectation, applied, success, unexpected FROM quality "
             f"WHERE origin = 'user' AND metric IS NULL AND hour BETWEEN '{FIRST}' AND '{SECOND}'"
         ).fetchall()
@@ -354,7 +354,7 @@ def test_what_is_expected_of_a_window_is_judged_by_each_recompute_that_leaves_it
     assert project.blocked == {("flow", FIRST)}
     assert project.check_answers() > 100
     with serving_layer.connect(project.project) as connection:
-        window = connection.sql(f"SELECT sum(scans) FROM flow WHERE window_start = '{FIRST.isoformat()}'").fetchall()
+        window = connection.answer(f"SELECT sum(scans) FROM flow WHERE window_start = '{FIRST.isoformat()}'").fetchall()
     assert window == [(count + 2,)], "a blocked hour keeps what it had, and the late scan on top"
     tried = trial.try_on_results(
         project.project,

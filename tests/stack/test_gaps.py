@@ -152,7 +152,7 @@ def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project:
         serving_layer.connect(project.project, strict=True) as connection,
         pytest.raises(UnreliableResultError, match="incomplete"),
     ):
-        connection.sql("FROM flow")
+        connection.answer("FROM flow")
     project.recompute()  # which makes nothing of it complete
     assert project.check() > 100
     for gap in sorted(hours):
@@ -163,7 +163,7 @@ def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project:
     project.incomplete = set()
     assert project.check() > 100
     with serving_layer.connect(project.project, strict=True) as connection:
-        assert connection.sql("FROM flow").fetchall()
+        assert connection.answer("FROM flow").fetchall()
     assert {gap.reason for gap in gaps_of(project)} == {"counted elsewhere"}, "they stay on record"
     with pytest.raises(UsageError, match="was confirmed on"):
         project.command("gaps", "--confirm", gap, "--reason", "x")

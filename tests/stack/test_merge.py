@@ -221,6 +221,6 @@ def numbers(project: StackProject, source: str) -> SourceStatus:
 def answers(project: StackProject) -> list[Any]:
     views = ("clicks_by_topic", "hours", "late_events", "events_clicks")
     with serving_layer.connect(project.project) as connection:
-        told = [connection.sql(f"FROM {view} ORDER BY ALL").fetchall() for view in views]
+        told = [connection.answer(f"FROM {view} ORDER BY ALL").fetchall() for view in views]
         late = list_late_hours(connection, None)
     return [*told, late, numbers(project, "clicks")]

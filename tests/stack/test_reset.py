@@ -308,8 +308,8 @@ def status(project: StackProject) -> SourceStatus:
 def numbers(project: StackProject) -> dict[str, Any]:
     """All that is said about the source and of its hours, but for how far it has come."""
     with serving_layer.connect(project.project) as connection:
-        hours = connection.sql("FROM hours ORDER BY ALL").fetchall()
-        rows = connection.sql("FROM fragile ORDER BY ALL").fetchall()
+        hours = connection.answer("FROM hours ORDER BY ALL").fetchall()
+        rows = connection.answer("FROM fragile ORDER BY ALL").fetchall()
     told = status(project).model_dump(exclude={"sequence", "lag", "finished", "partitions"})
     return {**told, "hours": hours, "rows": rows}
 
@@ -339,12 +339,12 @@ def check_but_missing(project: StackProject) -> dict[str, set[datetime]]:
     rule, events = project.rules["scans"], project.events("scans")
     missing: dict[str, set[datetime]] = {}
     with serving_layer.connect(project.project) as connection:
-        for name, hour in connection.sql(
+        for name, hour in connection.answer(
             "SELECT name, hour FROM hours WHERE kind = 'metric' AND state = 'missing'"
         ).fetchall():
             missing.setdefault(name, set()).add(hour)
         for metric, of_metric in rule.metrics.items():
             expected = oracle.answer(rule, metric, events, project.cutoffs)
             known = {key: row for key, row in expected.items() if key[0] not in missing.get(metric, set())}
-            oracle.compare(connection.sql(f"FROM {metric}").to_arrow_table().to_pylist(), of_metric, known)
+            oracle.compare(connection.answer(f"FROM {metric}").to_arrow_table().to_pylist(), of_metric, known)
     return missing

@@ -93,8 +93,8 @@ def test_a_partition_behind_holds_hours_open_and_silence_closes_them(kafka: str,
     project.recompute()
     project.check_accounting("readings")
     with serving_layer.connect(project.project) as connection:
-        states = connection.sql(f"SELECT DISTINCT state FROM hours WHERE hour < '{minute(360)}'").fetchall()
-        (total,) = connection.sql("SELECT sum(readings) FROM by_meter").fetchall()[0]
+        states = connection.answer(f"SELECT DISTINCT state FROM hours WHERE hour < '{minute(360)}'").fetchall()
+        (total,) = connection.answer("SELECT sum(readings) FROM by_meter").fetchall()[0]
     assert states == [("final",)]
     assert total == len(project.sent["readings"])
 

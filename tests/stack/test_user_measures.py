@@ -95,7 +95,7 @@ def test_events_are_folded_in_their_order_in_both_layers(kafka: str, tmp_path: P
     project.recompute()
     assert trails(project) == {who: (*values, "final") for who, values in folded.items()}
     with serving_layer.connect(project.project) as connection:
-        warned = connection.sql("SELECT about, hour, rows FROM quality WHERE NOT success ORDER BY ALL").fetchall()
+        warned = connection.answer("SELECT about, hour, rows FROM quality WHERE NOT success ORDER BY ALL").fetchall()
     ((about, of, rows),) = warned
     assert (about, of) == ("events of trail beyond 5", START)
     assert [json.loads(row)["who"] for row in rows] == ["bo"]
@@ -112,7 +112,7 @@ def trails(project: StackProject) -> dict[str, tuple[Any, ...]]:
     """By who took steps in the first hour: the two folds and the state."""
     with serving_layer.connect(project.project) as connection:
         sql = f"SELECT who, trail, until_third, state FROM trails WHERE hour = '{START:%F %T}+00'"
-        return {who: tuple(values) for who, *values in connection.sql(sql).fetchall()}
+        return {who: tuple(values) for who, *values in connection.answer(sql).fetchall()}
 
 
 def reading(hour: int, values: Any) -> list[dict[str, Any]]:
@@ -126,5 +126,5 @@ def variance(bodies: list[dict[str, Any]]) -> Any:
 def answers(project: StackProject) -> dict[datetime, tuple[Any, ...]]:
     """By hour with events: their number, their spread and the state."""
     with serving_layer.connect(project.project) as connection:
-        rows = connection.sql("SELECT hour, n, spread, state FROM spreads WHERE n > 0").fetchall()
+        rows = connection.answer("SELECT hour, n, spread, state FROM spreads WHERE n > 0").fetchall()
     return {hour: tuple(values) for hour, *values in rows}
