@@ -25,12 +25,13 @@ def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str,
     assert project.check() > 60
 
 
+@pytest.mark.long  # tests/protocol/test_failpoints.py kills after the commit of each table
 @pytest.mark.parametrize(
     "left_behind",
     [
         ("events/scans", "provisional/fragile"),
-        pytest.param(("events/scans",), marks=pytest.mark.long),
-        pytest.param(("provisional/flow", "provisional/fragile"), marks=pytest.mark.long),
+        ("events/scans",),
+        ("provisional/flow", "provisional/fragile"),
     ],
     ids="-".join,
 )

@@ -48,6 +48,7 @@ def test_a_frozen_speed_layer_wakes_after_another_went_on(project: StackProject,
     assert project.check() > 20
 
 
+@pytest.mark.long  # tests/protocol/test_zombies.py freezes publications at their steps
 def test_a_frozen_recompute_wakes_after_another_published_the_same_hours(project: StackProject, tmp_path: Path) -> None:
     project.send("scans", parcels.scans(project.random, 60, first_hour=0, hours=2))
     project.drain()
@@ -90,7 +91,7 @@ def test_a_backfill_lets_an_hourly_recompute_in_between_its_jobs(project: StackP
 
 def answers(project: StackProject) -> list[tuple[Any, ...]]:
     with serving_layer.connect(project.project) as connection:
-        return connection.sql("FROM fragile ORDER BY ALL").fetchall()
+        return connection.answer("FROM fragile ORDER BY ALL").fetchall()
 
 
 def hourline(project: StackProject, command: str, workspace: Path | None, *options: str) -> list[str]:
