@@ -31,13 +31,13 @@ test-fast: $(SETUP)
 # little memory for compiled code. A worker's Spark lives for all of its tests, and needs as much as usual.
 test test-long: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 
-# Files go to the two workers in their order, so that no long file is left for the end.
+# Files go to the workers in their order, so that no long file is left for the end (tests/support/scheduling.py).
 test: check
-	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25
+	.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25
 
 # More seeds, more stories and more examples than `make test` has, on the same two cores.
 test-long: $(SETUP)
-	HYPOTHESIS_PROFILE=long PROTOCOL_EXAMPLES=40 .venv/bin/python -m pytest -n 2 --dist loadfile --durations 25 -m "long or hypothesis"
+	HYPOTHESIS_PROFILE=long PROTOCOL_EXAMPLES=40 .venv/bin/python -m pytest -n 3 --dist loadfile --durations 25 -m "long or hypothesis"
 
 soak: $(SETUP)
 	SOAK_MINUTES="$(SOAK_MINUTES)" SEED="$(SEED)" .venv/bin/python tests/soak.py

@@ -7,9 +7,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
+from xdist.remote import Producer
 
 from tests.support import leftovers
+from tests.support.scheduling import StackFirst, yield_to_others
 
 # A busy machine is no failure.
 settings.register_profile("hourline", deadline=None)
@@ -26,6 +29,11 @@ ENOUGH = 8 * 2**30
 def pytest_configure() -> None:
     leftovers.watch()
     keep_files_in_memory()
+    yield_to_others()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> StackFirst:
+    return StackFirst(config, log)
 
 
 def keep_files_in_memory() -> None:
