@@ -28,9 +28,9 @@ class Listeners:
 
     async def listen(self, token: str | None) -> AsyncIterator[Update]:
         """First the changes since ``token`` (incomplete if it is None, or too old), and then each step as it comes."""
-        number = self._feed.find(token)
-        yield self._feed.since(number)
-        number = self._feed.newest
+        # Before it is passed on: further steps come while a slow client takes an update.
+        update, number = self._feed.since(self._feed.find(token)), self._feed.newest
+        yield update
         while not self._closed:
             if number == self._feed.newest:
                 await self._next.wait()
