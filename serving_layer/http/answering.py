@@ -68,11 +68,11 @@ class Answering:
         ``work`` raises, TooManyError when its turn did not come, and TimedOutError when it was stopped at the time
         limit.
         """
-        if self._closing:
-            raise HTTPException(503, "the server is being stopped")
         seconds = self.settings.timeout.total_seconds()
         async with self.turns.turn(client_of(request).name, seconds):
             job = _Job[_T](self.snapshots, work, as_of, on_stop)
+            if self._closing:
+                raise HTTPException(503, "the server is being stopped")
             future = asyncio.get_running_loop().run_in_executor(self._threads, job.run)
             begun = asyncio.get_running_loop().time()
             why = ""

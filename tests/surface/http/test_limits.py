@@ -13,14 +13,17 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.types import Message
 
 from serving_layer import Connection
 from serving_layer.http import heads, limits
-from serving_layer.http.access import Guard, Tokens
-from serving_layer.http.answering import Body
-from serving_layer.http.error_responses import TooManyError, install_problems, log
+from serving_layer.http.access import Client, Guard, Tokens
+from serving_layer.http.answering import Answering, Body
+from serving_layer.http.error_responses import TimedOutError, TooManyError, install_problems, log
 from serving_layer.http.limits import BODY_BYTES, OPEN_PER_CLIENT, Limited, Turns
 from serving_layer.http.server import Server
+from serving_layer.http.snapshots import Snapshots
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import serve_settings, serving, some_visits, visit_tables
 
@@ -193,6 +196,30 @@ def test_a_server_stops_in_the_midst_of_a_query(tables: BareTables, computing: C
         assert begun.wait(60)
         server.stop()
         assert waiting.exception() or waiting.result().status_code in (503, 504)
+
+
+def test_a_query_that_waits_for_its_turn_is_refused_when_the_server_stops(tables: BareTables) -> None:
+    snapshots = Snapshots(serve_settings(tables.project, timeout=LONG, concurrent=1))
+    answering = Answering(snapshots.project, snapshots)
+    begun = threading.Event()
+
+    async def connected() -> Message:
+        never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        return await never
+
+    async def ask() -> tuple[object, object]:
+        request = Request({"type": "http", "hourline.client": Client("one", "reader")}, connected)
+        running = asyncio.create_task(answering.compute(request, telling(begun)))
+        assert await asyncio.to_thread(begun.wait, 60)
+        waiting = asyncio.create_task(answering.compute(request, lambda connection: None))
+        await asyncio.sleep(0)
+        answering.close()
+        return await asyncio.gather(running, waiting, return_exceptions=True)
+
+    stopped, refused = asyncio.run(ask())
+    snapshots.close()
+    assert isinstance(stopped, TimedOutError)
+    assert isinstance(refused, HTTPException) and refused.status_code == 503, refused
 
 
 def test_a_greedy_client_leaves_the_others_their_turns(tables: BareTables, computing: Callable[..., None]) -> None:
