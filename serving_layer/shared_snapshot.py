@@ -62,9 +62,8 @@ class SharedSnapshot:
             if known and known.began > asked:
                 return known.opened
             began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
-            # By wall time, the closed hours change without a commit.
-            by_wall = any(source.clock == "wall" for source in project.sources.values())
-            reusable = known is not None and known.opened.snapshot == snapshot and not by_wall
+            same = known is not None and known.opened.snapshot == snapshot
+            reusable = same and not project.closes_by_wall_time
             database, parts = known.opened[2:] if known and reusable else attachable(snapshot, taken)
             self._last = _Last(project, clock, began, Opened(snapshot, taken, database, parts))
             return self._last.opened

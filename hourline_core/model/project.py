@@ -67,6 +67,11 @@ class Project:
         return {**self.metrics, **{name: rollup.metric for name, rollup in self.rollups.items()}}
 
     @property
+    def closes_by_wall_time(self) -> bool:
+        """Whether hours of a source close, and empty hours are listed, as time goes by, without a commit."""
+        return any(source.clock == "wall" for source in self.sources.values())
+
+    @property
     def name(self) -> str:
         """The name in the settings, or that of the folder."""
         return self.settings.name or self.root.absolute().name

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib.metadata import version
 from threading import Event
 from typing import Any, Generic, TypeVar
@@ -70,9 +71,9 @@ class Answering:
         """
         seconds = self.settings.timeout.total_seconds()
         async with self.turns.turn(client_of(request).name, seconds):
-            job = _Job[_T](self.snapshots, work, as_of, on_stop)
             if self._closing:
                 raise HTTPException(503, "the server is being stopped")
+            job = _Job[_T](self.snapshots, work, as_of, on_stop)
             future = asyncio.get_running_loop().run_in_executor(self._threads, job.run)
             begun = asyncio.get_running_loop().time()
             why = ""
@@ -98,19 +99,18 @@ class Answering:
     async def answer(
         self, request: Request, work: Callable[[Connection], Body], as_of: str | None = None, kind: str = "json"
     ) -> Response:
-        """The answer as a response. Its ETag is made of the snapshot, the declarations and the ``kind`` of format:
-        the answer depends on nothing else.
+        """The answer as a response. Its ETag is made of the snapshot, the declarations, the ``kind`` of format, and the
+        time if hours close by wall time: the answer depends on nothing else.
         """
-        if as_of is None and (known := self._unchanged(request, self._tag(self.snapshots.token, kind))):
+        newest = self._tag(self.snapshots.token, self.snapshots.taken, kind)
+        if as_of is None and (known := self._unchanged(request, newest)):
             return known
-        found: list[str] = []
 
-        def noting(connection: Connection) -> Body:
-            found.append(connection.token)
-            return work(connection)
+        def tag_and_answer(connection: Connection) -> tuple[str, Body]:
+            return self._tag(connection.token, connection.taken, kind), work(connection)
 
-        body = await self.compute(request, noting, as_of)
-        return self._unchanged(request, tag := self._tag(found[0], kind)) or self.respond(body, tag)
+        tag, body = await self.compute(request, tag_and_answer, as_of)
+        return self._unchanged(request, tag) or self.respond(body, tag)
 
     async def report(self, request: Request, work: Callable[[Connection], Any], as_of: str | None = None) -> Response:
         """The answer as JSON (or JSON as bytes already), if it depends on more than the tables. Its ETag is made of
@@ -131,7 +131,7 @@ class Answering:
         try:
             return await asyncio.wait_for(asyncio.shield(look_up), self._kafka_offsets.seconds)
         except TimeoutError:
-            return self._kafka_offsets.late()
+            return self._kafka_offsets.give_up()
 
     def respond(self, body: Body, tag: str) -> Response:
         """Raises TooLargeError."""
@@ -148,8 +148,10 @@ class Answering:
         self.listeners.close()
         self._threads.shutdown(wait=False)
 
-    def _tag(self, token: str, kind: str) -> str:
-        made_of = hashlib.sha256(f"{self._declared}\n{self.snapshots.identity}".encode()).hexdigest()[:8]
+    def _tag(self, token: str, taken: datetime, kind: str) -> str:
+        """``token`` names a snapshot, which was ``taken`` (UTC) then."""
+        parts = [self._declared, self.snapshots.identity, *([str(taken)] if self.project.closes_by_wall_time else [])]
+        made_of = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
         return f'"{token}.{made_of}.{kind}"'
 
     @staticmethod

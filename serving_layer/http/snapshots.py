@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import datetime
 
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.time_travel import token_of
@@ -24,7 +25,7 @@ _RENEWED_SECONDS = 600.0
 """A snapshot is renewed at least this often: the files that it needs are vacuumed once newer versions do not need
 them.
 """
-_SETTLING_SECONDS = 60.0
+_RENEWED_BY_WALL_SECONDS = 60.0
 """The same, if hours close by wall time."""
 _OLD = 4
 """The maximum number of older snapshots that are kept open."""
@@ -39,9 +40,8 @@ class Snapshots:
         self._lock = threading.Lock()
         self._old: OrderedDict[str, tuple[Connection, float]] = OrderedDict()
         self._watched = _Watched(project)
-        self._by_wall_time = any(source.clock == "wall" for source in project.sources.values())
         self._newest = self._open(None)
-        self._taken = time.monotonic()
+        self._renewed = time.monotonic()
         self.failing = False
         """Whether the last look at the tables failed. Then answers come from the last snapshot."""
 
@@ -49,6 +49,11 @@ class Snapshots:
     def token(self) -> str:
         """The token of the newest snapshot."""
         return self._newest.token
+
+    @property
+    def taken(self) -> datetime:
+        """When the newest snapshot was taken (UTC)."""
+        return self._newest.taken
 
     @property
     def identity(self) -> str:
@@ -73,14 +78,15 @@ class Snapshots:
         Raises TableError, and what reading the tables raises; then the old snapshot stays. For one thread only.
         """
         changed = self._watched.changed()
-        age = time.monotonic() - self._taken
-        if not changed and not self.failing and age < (_SETTLING_SECONDS if self._by_wall_time else _RENEWED_SECONDS):
+        age = time.monotonic() - self._renewed
+        oldest = _RENEWED_BY_WALL_SECONDS if self.project.closes_by_wall_time else _RENEWED_SECONDS
+        if not changed and not self.failing and age < oldest:
             return None
-        taken = time.monotonic()
+        began = time.monotonic()
         newest = self._open(None)
         step = Step(newest.token, changed_hours(self._newest, newest))
         with self._lock:
-            before, self._newest, self._taken = self._newest, newest, taken
+            before, self._newest, self._renewed = self._newest, newest, began
             self._keep(before)
         return step
 

@@ -76,7 +76,7 @@ class KafkaOffsets:
                 threading.Thread(target=self._run, args=[self._under_way], name="kafka-offsets", daemon=True).start()
             return self._under_way
 
-    def late(self) -> Offsets:
+    def give_up(self) -> Offsets:
         """The answer if the look-up has taken longer than the limit."""
         unknown = Unknown(f"Kafka did not answer within {self.seconds:g} seconds")
         return dict.fromkeys(self._project.sources, unknown)
@@ -86,7 +86,7 @@ class KafkaOffsets:
         try:
             return self.look_up().result(self.seconds)
         except NotYetError:
-            return self.late()
+            return self.give_up()
 
     def _run(self, answer: Future[Offsets]) -> None:
         try:

@@ -1,14 +1,17 @@
 """Heads, ETags and earlier answers over HTTP: an answer is given again only if it is the same."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
 from hourline import connect
+from serving_layer.http import snapshots
+from serving_layer.http.server import Server
 from serving_layer.reports.quality import report_quality
 from tests.support.bare_tables import BareTables, hour
-from tests.support.http_answers import KEYS, VISITS, rows, wait_for
+from tests.support.http_answers import KEYS, VISITS, next_token, rows, wait_for
 from tests.support.visits_tables import Visit, grouped, iso, serving, visit_tables
 
 
@@ -85,3 +88,30 @@ def test_an_old_answer_is_given_again_and_a_strict_one_refused(tmp_path: Path, m
         assert [(one["id"], one["retry"], one["readers"], len(one["hours"])) for one in told["problems"]] == [
             (one.id, one.retry, {"provisional result": 1}, 1) for one in same.problems
         ]
+
+
+def test_hours_that_pass_by_wall_time_make_another_answer_of_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "_RENEWED_BY_WALL_SECONDS", 0)
+    tables = visit_tables(tmp_path, [Visit.of(0)], monkeypatch)
+    tables.start()
+    tables.micro_batch(1)
+    by_wall = {name: source.model_copy(update={"clock": "wall"}) for name, source in tables.project.sources.items()}
+    now = [hour(1)]
+    with (
+        Server(replace(tables.project, sources=by_wall), clock=lambda: now[0], environ={}) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+        client.stream("GET", "/api/v1/changes") as stream,
+    ):
+        lines = stream.iter_lines()
+        next_token(lines)
+        first = client.get("/api/v1/metrics/visits")
+        now[0] = hour(3)
+        told, token = next_token(lines)
+        assert {one["hour"] for one in told} == {iso(hour(number)) for number in (1, 2)}
+        assert token["token"] == first.json()["token"]
+        second = client.get("/api/v1/metrics/visits", headers={"If-None-Match": first.headers["etag"]})
+        assert second.status_code == 200
+        assert second.json()["states"] == {"provisional": 3}
+    assert first.json()["states"] == {"provisional": 1}
