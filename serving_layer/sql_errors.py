@@ -52,9 +52,9 @@ def explain_error(
     return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}"
 
 
-def without_tables(metric: str) -> str:
-    """The explanation for a declared metric that no speed layer has started with yet."""
-    return f"metric '{metric}' has no tables yet; {_MAKES_TABLES}"
+def without_tables(kind: str, name: str) -> str:
+    """The explanation for a declared metric or source (``kind``) that no speed layer has started with yet."""
+    return f"{kind} '{name}' has no tables yet; {_MAKES_TABLES}"
 
 
 def _explain_unstarted(view: str, project: Project, metrics: Collection[str], sources: Collection[str]) -> str | None:
@@ -64,10 +64,10 @@ def _explain_unstarted(view: str, project: Project, metrics: Collection[str], so
     name = fold_case(view)
     for metric in project.all_metrics.values():
         if metric.name not in metrics and name in map(fold_case, metric.views):
-            return without_tables(metric.name)
+            return without_tables("metric", metric.name)
     for source in project.sources:
         if source not in sources and name in {fold_case(f"{kind}_{source}") for kind in ("events", "rejected")}:
-            return f"source '{source}' has no tables yet; {_MAKES_TABLES}"
+            return without_tables("source", source)
     return None
 
 

@@ -16,14 +16,15 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
-from serving_layer.http.error_responses import NotFoundError
 from serving_layer.http.formats import MEDIA_TYPES, fetch, json_bytes, rows_json
-from serving_layer.http.metric_query import parse_hours, tables_of
+from serving_layer.http.metric_query import parse_hours
 from serving_layer.http.report_pages import with_addresses
+from serving_layer.reports.cell import NotFoundError, find_tables
 from serving_layer.reports.drift import DriftReport, report_drift
 from serving_layer.reports.late import LateHour, list_late_hours
 from serving_layer.reports.quality import QualityReport, report_quality
 from serving_layer.reports.status import ProjectStatus, report_status
+from serving_layer.sql_errors import without_tables
 
 routes = APIRouter(prefix="/api/v1", tags=["hours"])
 
@@ -165,7 +166,7 @@ async def hours(request: Request, answering: TheAnswering, parameters: Annotated
     def work(connection: Connection) -> bytes:
         condition, values = "true", list[object]()
         if parameters.metric is not None:
-            condition, values = "kind = 'metric' AND name = ?", [tables_of(connection, parameters.metric).metric.name]
+            condition, values = "kind = 'metric' AND name = ?", [find_tables(connection, parameters.metric).metric.name]
         query = f"FROM hours WHERE hour >= ? AND hour < ? AND {condition} ORDER BY hour, kind, name"
         rows = fetch(connection.database, query, [chosen.start, chosen.end, *values], answering.settings.bytes)
         return b'{"token":' + json_bytes(connection.token) + b',"hours":' + rows_json(connection.database, rows) + b"}"
@@ -240,8 +241,10 @@ async def rejected(
     """The rejected records of a source with their bytes. For admins only, since the bytes may hold anything."""
 
     def work(connection: Connection) -> Body:
+        if source not in connection.project.sources:
+            raise NotFoundError(f"there is no source '{source}'{did_you_mean(source, connection.project.sources)}")
         if source not in connection.snapshot.progress:
-            raise NotFoundError(f"there is no source '{source}'{did_you_mean(source, connection.snapshot.progress)}")
+            raise NotFoundError(without_tables("source", source))
         columns = 'sequence, topic, partition, "offset", reason, value'
         query = f'SELECT {columns} FROM rejected_{source} ORDER BY sequence DESC, partition DESC, "offset" DESC LIMIT ?'
         rows = fetch(connection.database, query, [parameters.limit], answering.settings.bytes).to_pylist()
@@ -262,4 +265,4 @@ def _check(connection: Connection, metric: str | None) -> None:
     if metric is not None:
         if metric in connection.project.rollups:
             connection.project.find_metric(metric)
-        tables_of(connection, metric)
+        find_tables(connection, metric)

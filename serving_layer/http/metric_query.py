@@ -15,12 +15,11 @@ from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import HOUR_SECONDS, stored_types, values_sql
 from hourline_core.sql.session_windows import Starts, listed_sessions_sql, session_rows_sql
-from hourline_core.sql.types import is_of_type
 from hourline_core.sql.windows import WINDOW_SECONDS, hours_of_windows_sql
 from serving_layer.connection import Connection
-from serving_layer.http.error_responses import NotFoundError
 from serving_layer.query_scope import HourState
-from serving_layer.sql_errors import explain_absence, without_tables
+from serving_layer.reports.cell import check_value
+from serving_layer.sql_errors import explain_absence
 
 Grain = Literal["window", "hour", "day", "month", "total"]
 
@@ -99,24 +98,23 @@ def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:
     return found
 
 
-def tables_of(connection: Connection, metric: str) -> MetricTables:
-    """The tables that a metric is served from. Raises NotFoundError."""
-    if metric not in connection.project.all_metrics:
-        raise NotFoundError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.all_metrics)}")
-    for tables in connection.served:
-        if tables.metric.name == metric:
-            return tables
-    raise NotFoundError(without_tables(metric))
+def parse_cell(texts: Iterable[str]) -> dict[str, str | None]:
+    """The values of ``parse_where``, of which each dimension has one. Raises UsageError."""
+    where = parse_where(texts)
+    if twice := [name for name, values in where.items() if len(values) > 1]:
+        raise UsageError(
+            f"got dimension '{twice[0]}' twice; a cell has one value of each, "
+            "and a dimension that is left out is rolled up"
+        )
+    return {name: values[0] for name, values in where.items()}
 
 
-def check_where(connection: Connection, tables: MetricTables, where: Mapping[str, list[str | None]]) -> None:
+def _check_where(connection: Connection, tables: MetricTables, where: Mapping[str, list[str | None]]) -> None:
     """Raises UsageError when a dimension is not there, or a value is not of its type."""
     stored = stored_types(connection.database, tables)
     for name, texts in where.items():
-        _choose([name], list(tables.metric.dimensions), "dimension", tables.metric, connection)
         for text in texts:
-            if text is not None and not is_of_type(connection.database, text, stored[name]):
-                raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
+            check_value(connection, tables.metric, name, text, stored)
 
 
 def states_in(connection: Connection, tables: MetricTables, hours: HourRange, grain: Grain = "hour") -> list[HourState]:
@@ -145,17 +143,13 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
     by_window = question.grain == "window" and not metric.window.is_hour
     dimensions = _choose(question.dimensions, list(metric.dimensions), "dimension", metric, connection)
     measures = _choose(question.measures, list(metric.measures), "measure", metric, connection)
-    check_where(connection, tables, where)
+    _check_where(connection, tables, where)
     stored = stored_types(connection.database, tables)
     first = "window_start" if by_window else "hour"
     conditions, values = [f"{first} >= ?", f"{first} < ?"], list[object]([question.hours.start, question.hours.end])
     for name, texts in where.items():
-        column, some = identifier(name), [text for text in texts if text is not None]
-        parts = [f"{column} = CAST(? AS {stored[name]})" for _ in some] + (
-            [f"{column} IS NULL"] if None in texts else []
-        )
-        conditions.append(f"({' OR '.join(parts)})")
-        values += some
+        conditions.append(_is_any_sql(identifier(name), texts, stored[name]))
+        values += [text for text in texts if text is not None]
     operands = [operand for name in measures for operand in metric.measures[name].operands]
     needed = {name: metric.measures[name] for name in [*measures, *operands]}
     asked = metric.model_copy(update={"measures": needed})
@@ -194,6 +188,14 @@ def metric_sql(connection: Connection, tables: MetricTables, question: MetricQue
         SELECT {", ".join(map(identifier, columns))} FROM ({answer})
         {_order_sql(question.order, keys, columns)} LIMIT ? OFFSET ?"""
     return MetricSql(query, [*values, question.limit + 1, (question.page - 1) * question.limit])
+
+
+def _is_any_sql(column: str, texts: list[str | None], kind: str) -> str:
+    """The condition that ``column``, of the DuckDB type ``kind``, has one of the values ``texts``. Those that are not
+    null are to be bound, in their order.
+    """
+    parts = [f"{column} = CAST(? AS {kind})" for text in texts if text is not None]
+    return f"({' OR '.join([*parts, *([f'{column} IS NULL'] if None in texts else [])])})"
 
 
 def _order_sql(order: str, keys: list[str], columns: list[str]) -> str:

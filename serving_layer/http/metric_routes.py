@@ -20,7 +20,6 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import client_of
 from serving_layer.http.answering import Answering, Body, answering_of
-from serving_layer.http.error_responses import NotFoundError
 from serving_layer.http.formats import (
     MEDIA_TYPES,
     Format,
@@ -43,16 +42,15 @@ from serving_layer.http.metric_answers import (
 from serving_layer.http.metric_query import (
     Grain,
     MetricQuestion,
-    check_where,
     metric_sql,
+    parse_cell,
     parse_hours,
     parse_where,
     states_in,
-    tables_of,
 )
 from serving_layer.http.report_pages import report_address
 from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak
-from serving_layer.reports.cell import find_cell, finish_values, refuse_without_rows
+from serving_layer.reports.cell import NotFoundError, find_cell, find_tables, finish_values, refuse_without_rows
 
 routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 
@@ -155,7 +153,7 @@ async def metric_rows(
     form = format_of(request.headers.get("accept", ""), parameters.format)
 
     def work(connection: Connection) -> Body:
-        tables = tables_of(connection, metric)
+        tables = find_tables(connection, metric)
         sql = metric_sql(connection, tables, question)
         states = states_in(connection, tables, question.hours, question.grain)
         _refuse(connection, states, parameters.strict)
@@ -173,31 +171,18 @@ async def cell(
     request: Request, answering: TheAnswering, metric: str, hour: str, parameters: Annotated[CellParameters, Query()]
 ) -> Response:
     """The measures of one hour of a metric, for the given values of its dimensions."""
-    moment, where = parse_hour(hour), parse_where(parameters.where)
-    if twice := [name for name, values in where.items() if len(values) > 1]:
-        raise UsageError(
-            f"got dimension '{twice[0]}' twice; a cell has one value of each, "
-            "and a dimension that is left out is rolled up"
-        )
-    chosen = {name: values[0] for name, values in where.items()}
+    moment, chosen = parse_hour(hour), parse_cell(parameters.where)
 
     def work(connection: Connection) -> CellAnswer:
-        tables = tables_of(connection, metric)
-        check_where(connection, tables, where)
-        try:
-            found = find_cell(connection, metric, moment, chosen)
-            (state,) = states_in(connection, tables, HourRange.spanning([moment]))
-            _refuse(connection, [state], parameters.strict)
-            # Once, since everything below needs it.
-            connection.database.execute(f"CREATE TEMP TABLE _hour AS FROM {metric}_states WHERE {found.condition({})}")
-            if state.state != "missing":
-                refuse_without_rows(connection, found, "_hour")
-                if not connection.database.execute("FROM _hour LIMIT 1").fetchone():
-                    raise NotFoundError(f"no event of that hour counts for '{metric}'")
-        except NotFoundError:
-            raise
-        except UsageError as error:  # Only this can be wrong by now: there is no such hour, or row.
-            raise NotFoundError(str(error)) from None
+        found = find_cell(connection, metric, moment, chosen)
+        (state,) = states_in(connection, found.tables, HourRange.spanning([moment]))
+        _refuse(connection, [state], parameters.strict)
+        # Once, since everything below needs it.
+        connection.database.execute(f"CREATE TEMP TABLE _hour AS FROM {metric}_states WHERE {found.condition({})}")
+        if state.state != "missing":
+            refuse_without_rows(connection, found, "_hour")
+            if not connection.database.execute("FROM _hour LIMIT 1").fetchone():
+                raise NotFoundError(f"no event of that hour counts for '{metric}'")
         return CellAnswer(
             metric=metric,
             hour=moment,
@@ -205,7 +190,7 @@ async def cell(
             dimensions=chosen,
             measures=finish_values(connection, found, found.of("_hour")),
             token=connection.token,
-            report=_report(connection, tables, moment),
+            report=_report(connection, found.tables, moment),
         )
 
     return await answering.report(request, work, parameters.as_of)
@@ -287,7 +272,7 @@ def _project(connection: Connection, sql: bool) -> ProjectAnswer:
 
 
 def _metric(connection: Connection, name: str) -> MetricSummary:
-    metric = tables_of(connection, name).metric
+    metric = find_tables(connection, name).metric
     types = column_types(connection.database, identifier(name))
     return MetricSummary(
         name=name,

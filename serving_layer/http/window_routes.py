@@ -15,7 +15,8 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.answering import Answering, answering_of
 from serving_layer.http.formats import fetch, json_bytes, rows_json
-from serving_layer.http.metric_query import parse_hours, tables_of
+from serving_layer.http.metric_query import parse_hours
+from serving_layer.reports.cell import find_tables
 
 routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 
@@ -67,7 +68,7 @@ async def windows(
     chosen = parse_hours(parameters.start, parameters.to)
 
     def work(connection: Connection) -> bytes:
-        tables = tables_of(connection, metric)
+        tables = find_tables(connection, metric)
         if tables.metric.window.is_hour:
             raise UsageError(f"metric '{metric}' has no windows besides hours; ask for /api/v1/hours?metric={metric}")
         listed = f"hourline.windows_{tables.name}"

@@ -18,6 +18,10 @@ from serving_layer.sql_errors import explain_absence, without_tables
 _NEAREST = 8
 
 
+class NotFoundError(UsageError):
+    """There is no such metric, hour, window or row."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """All groups of one hour of a metric that have ``values``. Dimensions that are not in it are rolled up."""
@@ -62,7 +66,8 @@ class Cell:
 def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: Mapping[str, str | None]) -> Cell:
     """The cell of ``hour`` (UTC) with these values of dimensions, as text; None is null.
 
-    Raises UsageError as ``find_metric`` does, when the hour is none of its source, and of a metric over another one.
+    Raises NotFoundError when there is no such metric, or the hour is none of its source. Raises UsageError when there
+    is no such dimension, when a value is not of its type, and when the metric is over another one.
     """
     if rollup := connection.project.rollups.get(metric):
         raise UsageError(
@@ -80,22 +85,41 @@ def find_metric(
 ) -> tuple[MetricTables, dict[str, str]]:
     """The tables that the metric is served from, and the DuckDB types of its stored columns.
 
-    Raises UsageError when the metric or one of the ``dimensions`` is not there, or a value is not of its dimension's
-    type.
+    Raises NotFoundError when there is no such metric. Raises UsageError when one of the ``dimensions`` is not there, or
+    a value is not of its dimension's type.
     """
-    if metric not in connection.project.all_metrics:
-        raise UsageError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.all_metrics)}")
-    tables = next((tables for tables in connection.served if tables.metric.name == metric), None)
-    if tables is None:
-        raise UsageError(without_tables(metric))
+    tables = find_tables(connection, metric)
     stored = stored_types(connection.database, tables)
     for name, text in dimensions.items():
-        _check(connection, tables.metric, name, text, stored)
+        check_value(connection, tables.metric, name, text, stored)
     return tables, stored
 
 
+def find_tables(connection: Connection, metric: str) -> MetricTables:
+    """The tables that a metric is served from. Raises NotFoundError."""
+    if metric not in connection.project.all_metrics:
+        raise NotFoundError(f"there is no metric '{metric}'{did_you_mean(metric, connection.project.all_metrics)}")
+    for tables in connection.served:
+        if tables.metric.name == metric:
+            return tables
+    raise NotFoundError(without_tables("metric", metric))
+
+
+def check_value(
+    connection: Connection, metric: Metric, dimension: str, text: str | None, stored: Mapping[str, str]
+) -> None:
+    """Raise UsageError when ``metric`` has no such dimension, or ``text`` is no value of its type. None is null.
+    ``stored`` are the DuckDB types of the stored columns.
+    """
+    if dimension not in metric.dimensions:
+        declared = connection.project.all_metrics[metric.name]
+        raise UsageError(explain_absence("dimension", dimension, metric.dimensions, declared, connection.pending))
+    if text is not None and not is_of_type(connection.database, text, stored[dimension]):
+        raise UsageError(f"got '{text}' for dimension '{dimension}', which is of type {stored[dimension]}")
+
+
 def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
-    """Raise UsageError, with near values, if none of ``rows`` (a table with all groups of the hour) has the values
+    """Raise NotFoundError, with near values, if none of ``rows`` (a table with all groups of the hour) has the values
     of ``cell``.
     """
     if not cell.values or connection.database.execute(f"{cell.of(rows)} LIMIT 1").fetchone():
@@ -104,10 +128,10 @@ def refuse_without_rows(connection: Connection, cell: Cell, rows: str) -> None:
     for name, text in cell.values.items():
         single = Cell(cell.tables, cell.hour, {name: text}, cell.stored)
         if not connection.database.execute(f"{single.of(rows)} LIMIT 1").fetchone():
-            raise UsageError(
+            raise NotFoundError(
                 f"no row {place} has {describe_value(name, text)}{_suggest_value(connection, rows, name, text)}"
             )
-    raise UsageError(
+    raise NotFoundError(
         f"no row {place} has {' and '.join(describe_value(*value) for value in cell.values.items())} together, "
         "although each of them exists"
     )
@@ -127,14 +151,6 @@ def describe_value(dimension: str, text: str | None) -> str:
     return f"{dimension} null" if text is None else f"{dimension} '{text}'"
 
 
-def _check(connection: Connection, metric: Metric, name: str, text: str | None, stored: Mapping[str, str]) -> None:
-    if name not in metric.dimensions:
-        declared = connection.project.all_metrics[metric.name]
-        raise UsageError(explain_absence("dimension", name, metric.dimensions, declared, connection.pending))
-    if text is not None and not is_of_type(connection.database, text, stored[name]):
-        raise UsageError(f"got '{text}' for dimension '{name}', which is of type {stored[name]}")
-
-
 def _refuse_unknown_hour(connection: Connection, tables: MetricTables, hour: datetime) -> None:
     hours = f"hourline.source_hours_{tables.source.name}"
     moment = literal(hour)
@@ -147,7 +163,7 @@ def _refuse_unknown_hour(connection: Connection, tables: MetricTables, hour: dat
         return
     near = " and ".join(hour_text(one) for one in (before, after) if one)
     nearest = f"; the nearest hours are {near}" if near else ", nor in any other hour yet"
-    raise UsageError(f"source '{tables.source.name}' has accepted no event in {hour_text(hour)}{nearest}")
+    raise NotFoundError(f"source '{tables.source.name}' has accepted no event in {hour_text(hour)}{nearest}")
 
 
 def _suggest_value(connection: Connection, rows: str, name: str, text: str | None) -> str:

@@ -124,8 +124,8 @@ def explain_number(
     """Where the numbers of ``metric`` come from in ``hour`` (UTC), in the groups with these ``dimensions`` (as text;
     None: null).
 
-    Dimensions that are not given are rolled up, by merging states. Raises UsageError when there is no such metric,
-    dimension, value or hour.
+    Dimensions that are not given are rolled up, by merging states. Raises as ``find_cell`` does, and NotFoundError when
+    no group has the values.
     """
     cell = find_cell(connection, metric, hour, dimensions or {})
     tables = cell.tables

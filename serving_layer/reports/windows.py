@@ -16,7 +16,14 @@ from hourline_core.sql.session_windows import Starts, longest_sql, session_rows_
 from hourline_core.sql.windows import hours_of_windows_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
-from serving_layer.reports.cell import Cell, describe_value, find_metric, finish_values, refuse_without_rows
+from serving_layer.reports.cell import (
+    Cell,
+    NotFoundError,
+    describe_value,
+    find_metric,
+    finish_values,
+    refuse_without_rows,
+)
 from serving_layer.reports.lineage import Declared, describe_declaration
 
 
@@ -70,8 +77,8 @@ def explain_window(
     """What the numbers of ``metric`` are made of in the window that starts at ``start`` (UTC), in the groups with these
     ``dimensions`` (as text; None: null). Of sessions, it is the one that contains ``start``.
 
-    Raises UsageError when there is no such metric, dimension, value or window, and when a dimension of a session is
-    left out.
+    Raises NotFoundError when there is no such metric, window or row. Raises UsageError when there is no such dimension,
+    when a value is not of its type, and when a dimension of a session is left out.
     """
     database = connection.database
     tables, stored = find_metric(connection, metric, dimensions or {})
@@ -103,8 +110,8 @@ def explain_window(
     )
 
 
-def require_group(metric: Metric, dimensions: Mapping[str, str | None]) -> None:
-    """Raises UsageError when a metric has sessions, and ``dimensions`` leave out one of those that it has them by."""
+def _require_group(metric: Metric, dimensions: Mapping[str, str | None]) -> None:
+    """Raise UsageError when a metric has sessions, and ``dimensions`` leave out one of those that it has them by."""
     left_out = [name for name in metric.dimensions if name not in dimensions]
     if metric.session and left_out:
         raise UsageError(
@@ -116,7 +123,9 @@ def _find_window(connection: Connection, tables: MetricTables, start: datetime) 
     """The end, state, and whether it has closed."""
     metric, moment = tables.metric, literal(start)
     if metric.window.is_hour:
-        raise UsageError(f"metric '{metric.name}' has no windows besides hours; leave out --window to explain an hour")
+        raise NotFoundError(
+            f"metric '{metric.name}' has no windows besides hours; leave out --window to explain an hour"
+        )
     table = f"hourline.windows_{tables.name}"
     found = connection.database.execute(
         f"SELECT window_end, state, closed FROM {table} WHERE window_start = {moment}"
@@ -129,13 +138,13 @@ def _find_window(connection: Connection, tables: MetricTables, start: datetime) 
     ).fetchall()
     near = " and ".join(hour_text(one) for one in (before, after) if one)
     nearest = f"; the nearest windows start at {near}" if near else ", nor at any other time yet"
-    raise UsageError(f"no window of '{metric.name}' ({metric.window}) starts at {hour_text(start)}{nearest}")
+    raise NotFoundError(f"no window of '{metric.name}' ({metric.window}) starts at {hour_text(start)}{nearest}")
 
 
 def _find_session(connection: Connection, cell: Cell) -> tuple[datetime, datetime, HourStateName, bool]:
     """The start, the end, the state, and whether it has closed, of the session of a group at the time of ``cell``."""
     tables, moment = cell.tables, literal(cell.hour)
-    require_group(cell.metric, cell.values)
+    _require_group(cell.metric, cell.values)
     of_group = cell.value_conditions({name: name for name in cell.values})
     rows = session_rows_sql(tables, Starts(f"{moment} - {longest_sql(tables)}", moment))
     conditions = [f"window_start <= {moment}", f"window_end > {moment}", *of_group]
@@ -145,7 +154,9 @@ def _find_session(connection: Connection, cell: Cell) -> tuple[datetime, datetim
     if found is None:
         group = "".join(f", {describe_value(*value)}" for value in cell.values.items())
         nearest = _nearest_sessions(connection, cell, of_group)
-        raise UsageError(f"no session of '{cell.metric.name}'{group} contains {moment_text(cell.hour)} UTC; {nearest}")
+        raise NotFoundError(
+            f"no session of '{cell.metric.name}'{group} contains {moment_text(cell.hour)} UTC; {nearest}"
+        )
     return found[0], found[1], found[2], found[3]
 
 

@@ -13,7 +13,8 @@ from hourline import load_project
 from hourline.cli import app
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import UsageError
-from serving_layer.http.metric_query import MetricQuestion, metric_sql, parse_hours, tables_of
+from serving_layer.http.metric_query import MetricQuestion, metric_sql, parse_hours
+from serving_layer.reports.cell import find_tables
 from serving_layer.reports.lineage import explain_number
 from speed_layer.source_tables import open_source_tables
 from tests.support.visits import FIELDS, TILES, Visit, Visits, hour
@@ -33,7 +34,7 @@ ASKS: dict[str, Callable[[serving_layer.Connection], object]] = {
         connection, "loads", hour(0), {"long": "true"}
     ),
     "metric 'loads' has no measure 'least' yet": lambda connection: metric_sql(
-        connection, tables_of(connection, "loads"), MetricQuestion(parse_hours(None, None), measures=["least"])
+        connection, find_tables(connection, "loads"), MetricQuestion(parse_hours(None, None), measures=["least"])
     ),
 }
 

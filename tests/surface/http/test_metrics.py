@@ -162,6 +162,10 @@ def test_windows_are_listed_with_their_states_and_the_newest_first(tables: BareT
         assert listed(to=iso(hour(3)), **{"from": iso(hour(2))}) == wanted[2:4]
         assert listed(limit=1) == wanted[:1]
         refused = client.get("/api/v1/metrics/visits/windows")
+        for path in (f"explain/pairs/{iso(hour(2))}", f"metrics/pairs/hours/{iso(hour(2))}"):
+            merged = client.get(f"/api/v1/{path}")
+            assert merged.status_code == 400, path
+            assert "'pairs' is merged from 'visits' when it is read" in merged.json()["error"]
     assert refused.status_code == 400
     said = "metric 'visits' has no windows besides hours; ask for /api/v1/hours?metric=visits"
     assert refused.json()["error"] == said

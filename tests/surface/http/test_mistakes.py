@@ -1,10 +1,12 @@
 """What HTTP says of a mistake, of a fault, and of a machine that lacks something."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
 from tests.support import raised
-from tests.support.bare_tables import BareTables
+from tests.support.bare_tables import SOURCE, BareTables
 from tests.support.visits_tables import serving
 
 
@@ -36,6 +38,10 @@ from tests.support.visits_tables import serving
         ("metrics/visits/hours/2024-03-01T01?where=page:/hom", 404, "in 2024-03-01T01:00Z has page '/hom' — did you mean '/home'?"),
         ("metrics/visits/hours/2024-03-09", 404, "no event in 2024-03-09T00:00Z; the nearest hours are 2024-03-01T04:00Z"),
         ("metrics/visits/hours/2024-03-01T01?where=page:a&where=page:b", 400, "got dimension 'page' twice; a cell has one value of each"),
+        ("explain/visit/2024-03-01", 404, "there is no metric 'visit' — did you mean 'visits'?"),
+        ("explain/visits/2024-03-01?where=size:x", 400, "got 'x' for dimension 'size', which is of type BIGINT"),
+        ("explain/visits/2024-03-01?where=page:/hom", 404, "has page '/hom' — did you mean '/home'?"),
+        ("explain/visits/windows/2024-03-01", 404, "metric 'visits' has no windows besides hours"),
         ("explain/visits/2024-03-09", 404, "no event in 2024-03-09T00:00Z; the nearest hours are 2024-03-01T04:00Z"),
         ("drift?metric=visit", 404, "there is no metric 'visit' — did you mean 'visits'?"),
         ("hours?metric=visit", 404, "there is no metric 'visit' — did you mean 'visits'?"),
@@ -52,6 +58,14 @@ def test_a_mistake_gets_one_sentence(client: httpx.Client, path: str, status: in
     assert (answer.status_code, list(answer.json())) == (status, ["error"])
     assert sentence in answer.json()["error"]
     assert "\n" not in answer.json()["error"]
+
+
+def test_a_source_that_was_never_started_is_not_said_to_be_unknown(tables: BareTables) -> None:
+    new = SOURCE.model_copy(update={"name": "views", "topic": "views"})
+    with serving(replace(tables.project, sources={**tables.project.sources, "views": new})) as client:
+        answer = client.get("/api/v1/rejected/views")
+    assert answer.status_code == 404
+    assert answer.json()["error"].startswith("source 'views' has no tables yet; `hourline speed`")
 
 
 def test_another_method_is_told_which_one_is_allowed(client: httpx.Client) -> None:

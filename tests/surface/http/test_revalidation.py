@@ -7,10 +7,12 @@ import httpx
 import pytest
 
 from hourline import connect
+from hourline_core.model import Settings
 from serving_layer.http import snapshots
 from serving_layer.http.server import Server
 from serving_layer.reports.quality import report_quality
-from tests.support.bare_tables import BareTables, hour
+from speed_layer.maintenance import maintain_stopped
+from tests.support.bare_tables import SOURCE, BareTables, hour
 from tests.support.http_answers import KEYS, VISITS, next_token, rows, wait_for
 from tests.support.visits_tables import Visit, grouped, iso, serving, visit_tables
 
@@ -115,3 +117,22 @@ def test_hours_that_pass_by_wall_time_make_another_answer_of_the_same_tables(
         assert second.status_code == 200
         assert second.json()["states"] == {"provisional": 3}
     assert first.json()["states"] == {"provisional": 1}
+
+
+def test_a_cell_of_an_old_answer_that_is_no_longer_kept_is_refused_as_its_rows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = visit_tables(tmp_path, VISITS, monkeypatch)
+    tables.project = replace(tables.project, settings=Settings())
+    tables.start()
+    tables.micro_batch(30)
+    with connect(tables.project) as connection:
+        token = connection.token
+    tables.micro_batch(30)
+    tables.publish(*range(5), metrics=["totals", "visits"])
+    maintain_stopped(tables.project, SOURCE, kept_hours=0)
+    with serving(tables.project) as client:
+        for path in ("metrics/visits", f"metrics/visits/hours/{iso(hour(0))}"):
+            refused = client.get(f"/api/v1/{path}", params={"as_of": token})
+            assert refused.status_code == 400, path
+            assert "the result included provisional rows, which are only kept for" in refused.json()["error"]
