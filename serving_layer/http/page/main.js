@@ -340,7 +340,7 @@ async function start() {
       refresh({ from: from.getTime(), to: addHours(from, 1).getTime() });
     },
     token: ({ token, complete }) => {
-      if (!cards.length) location.reload(); // there may be some now
+      if (!cards.length && token !== project.token) location.reload(); // there may be some now
       tellMoment(token);
       if (!complete) refresh();
     },

@@ -3,7 +3,7 @@
 import json
 from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, Route, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from serving_layer.http.server import Server
 from tests.support.page_in_browser import drawn, expect_drawn, opened, points
@@ -117,3 +117,27 @@ def test_a_source_that_waits_for_its_topic_says_so(context: BrowserContext, serv
     waits = opened(context, server).locator("#facts .bad", has_text="waits for")
     expect(waits.locator("dd")).to_have_text("till")
     assert (waits.get_attribute("title") or "").startswith("the topic was deleted; it waits for a new one since")
+
+
+def test_a_page_without_metrics_looks_for_some_at_each_new_snapshot_and_no_more_often(
+    context: BrowserContext, server: Server, sales: Sales
+) -> None:
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, json={**response.json(), "metrics": []})
+
+    context.route("**/api/v1/project", answer)
+    page = context.new_page()
+    loads: list[Page] = []
+
+    def count(loaded: Page) -> None:
+        loads.append(loaded)
+
+    page.on("load", count)
+    page.goto(server.url)
+    expect(page.locator("#metrics")).to_contain_text("No metric has results yet")
+    expect(page.locator("#moment")).to_contain_text("as of")
+    with page.expect_event("load"):
+        sales.sell((5, "north"))
+    expect(page.locator("#moment")).to_contain_text("as of")
+    assert len(loads) == 2
