@@ -232,9 +232,10 @@ class Connection:
         )
 
     def refresh(self) -> None:
-        """Read the newest snapshot from now on."""
-        self._duckdb.close()
+        """Read the newest snapshot from now on. Raises TableError; then the snapshot stays as it is."""
+        before = self._duckdb
         self._open()
+        before.close()
 
     def twin(self) -> Self:
         """Another connection at the same snapshot, for another thread. It opens at once, since nothing is read
