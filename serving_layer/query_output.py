@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
+
 from hourline_core.errors import UsageError
 from hourline_core.sql.literals import identifier
 from serving_layer.connection import Connection
@@ -50,9 +52,18 @@ def fetch(connection: Connection, query: str) -> Result:
         table = result.to_arrow_table()
     kinds = {field.name: str(field.type) for field in table.schema}
     numbers = [name for name, kind in kinds.items() if kind.startswith(("int", "uint", "float", "double", "decimal"))]
-    return Result(
-        table.column_names, numbers, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    )
+    values = [_to_python(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
+    return Result(table.column_names, numbers, list(zip(*values, strict=True)))
+
+
+def _to_python(name: str, column: pa.ChunkedArray) -> list[object]:
+    try:
+        values: list[object] = column.to_pylist()
+    except (OverflowError, ValueError):
+        raise UsageError(
+            f"column '{name}' has a time outside the years 1 to 9999, which Python cannot hold; cast it to VARCHAR"
+        ) from None
+    return values
 
 
 def write(connection: Connection, query: str, form: str, target: Path | None) -> None:
