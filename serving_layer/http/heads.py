@@ -12,8 +12,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 _HEAD_SECONDS = 10.0
 
 
-class PromptHeads(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it, to clients that finish what they begin to ask."""
+class H11WithHeadTimeout(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it. A request must have its whole head within ``_HEAD_SECONDS``."""
 
     _giving_up: asyncio.TimerHandle | None = None
 
@@ -65,8 +65,7 @@ class HeadAsGet:
         async def head(message: Message) -> None:
             if message["type"] == "http.response.start":
                 await send(message)
-                await send(
-                    {"type": "http.response.body", "body": b"", "more_body": False}
-                )  # a stream would never come to its end
+                # At once, since a stream has no end.
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         await self.app({**scope, "method": "GET"}, receive, head)

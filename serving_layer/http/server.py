@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -18,7 +19,7 @@ from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from serving_layer.http.access import Tokens, is_loopback, warn_of_readable_tokens
 from serving_layer.http.app import create_app
-from serving_layer.http.heads import PromptHeads
+from serving_layer.http.heads import H11WithHeadTimeout
 
 _STOP_SECONDS = 1
 _START_SECONDS = 60
@@ -41,12 +42,10 @@ class Server:
         files = [project.root.absolute() / file.expanduser() for file in (settings.certificate, settings.key) if file]
         self._project = project
         try:
-            for file in files:  # An error of TLS would not name the file.
-                file.open("rb").close()
             self._app = create_app(project, clock, environ)
             config = uvicorn.Config(
                 self._app,
-                http=PromptHeads,  # By h11, which limits the size of a request's head.
+                http=H11WithHeadTimeout,  # By h11, which limits the size of a request's head.
                 ws="none",
                 lifespan="on",
                 log_level="warning",
@@ -57,12 +56,7 @@ class Server:
                 ssl_certfile=files[0] if files else None,
                 ssl_keyfile=files[1] if files else None,
             )
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            self._socket.close()
-            raise SetupError(
-                f"TLS cannot be set up with {' and '.join(map(str, files))} (serve.certificate, serve.key): {error}"
-            ) from None
+            _load(config, files)
         except BaseException:
             self._socket.close()
             raise
@@ -129,6 +123,20 @@ def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
         )
 
 
+def _load(config: uvicorn.Config, files: list[Path]) -> None:
+    """Load the application, and the certificate and its key from ``files``. Raises SetupError if these cannot be read,
+    or do not fit.
+    """
+    try:
+        for file in files:  # An error of TLS would not name the file.
+            file.open("rb").close()
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise SetupError(
+            f"TLS cannot be set up with {' and '.join(map(str, files))} (serve.certificate, serve.key): {error}"
+        ) from None
+
+
 def _listening(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -140,9 +148,10 @@ def _listening(host: str, port: int) -> socket.socket:
         except BaseException:
             listener.close()
             raise
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: the name cannot be that of a host.
+        reason = error.strerror if isinstance(error, OSError) else error
         raise SetupError(
-            f"{host} port {port or '(a free one)'} cannot be listened on: {error.strerror}; "
+            f"{host} port {port or '(a free one)'} cannot be listened on: {reason}; "
             "stop what uses it, or set serve.host and serve.port to others"
         ) from None
     return listener

@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from hourline_core.errors import SetupError
 from serving_layer.http.access import OPEN_PATHS, Tokens
 from serving_layer.http.server import Server, refuse_unguarded
+from tests.support import raised
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import serve_settings, serving, some_visits, visit_tables
 
@@ -213,6 +214,22 @@ def test_a_port_that_is_taken_is_told(tables: BareTables) -> None:
         ),
     ):
         Server(serve_settings(tables.project, port=client.base_url.port), environ={})
+
+
+def test_a_name_that_no_host_can_have_is_told(tables: BareTables, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"host": "a" * 64, "certificate": tmp_path / "certificate", "key": tmp_path / "key"}
+    with pytest.raises(SetupError, match=r"^a+ port .* cannot be listened on: .*; stop what uses it, or set serve"):
+        Server(serve_settings(tables.project, **settings), environ=ENVIRON)
+
+
+def test_what_fails_at_a_start_is_not_said_to_be_tls(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise raised.FULL_LOG
+
+    monkeypatch.setattr("serving_layer.http.server.create_app", fail)
+    with pytest.raises(OSError) as told:
+        Server(tables.project, environ={})
+    assert told.value is raised.FULL_LOG
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:
