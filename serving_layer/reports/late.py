@@ -59,7 +59,9 @@ def list_late_hours(connection: Connection, hour: datetime | None = None) -> lis
     )
     late_hours = [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
     moved = _moved_before(connection)
-    for metric, of_metric in _moving_now(connection, [row["hour"] for row in late_hours]).items():
+    # Of a final hour, no late event waits.
+    waiting = [row["hour"] for row in late_hours if row["state"] != "final"]
+    for metric, of_metric in _moving_now(connection, waiting).items():
         for measure, move in of_metric.items():
             earlier = moved[metric].get(measure, Move(amount=0, cells=0))
             amount = None if move.amount is None or earlier.amount is None else earlier.amount + move.amount

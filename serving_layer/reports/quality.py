@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from hourline_core.ledger.problems import advice
 from hourline_core.ledger.report_pages import SHOWN, page_name, page_path, report_site
+from hourline_core.model import Project
 from hourline_core.model.hours import HOUR
 from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
@@ -170,7 +171,8 @@ def list_audits(
         chosen.append(f"hour = {literal(hour)}")
     elif since:
         shown = [f"(source = {literal(source)} AND hour >= {literal(first)})" for source, first in since.items()]
-        shown += [f"hour = {literal(moment)}" for moment in {moment for _, moment in blocked}]
+        if blocked:
+            shown.append(f"hour IN ({', '.join(map(literal, sorted({moment for _, moment in blocked})))})")
         chosen.append(f"({' OR '.join(shown)})")
     of_metric = f"metric = {literal(metric)}" if metric else "metric IS NOT NULL"
     # An expectation on the events of a source concerns each of its metrics.
@@ -189,35 +191,40 @@ def list_audits(
     for row in rows.to_pylist():
         key = (row["metric"], row["hour"], row["publication"])
         if key not in audits:
-            page = report_site(connection.project) / page_path(
-                row["publication"], page_name(row["source"], row["metric"])
-            )
-            audits[key] = AuditedHour(
-                hour=row["hour"],
-                source=row["source"],
-                metric=row["metric"],
-                outcome="passed" if row["newest"] else "superseded",
-                publication=row["publication"],
-                audited=row["audited"],
-                cutoff=row["cutoff"],
-                expectations=0,
-                findings=[],
-                report=str(page) if page.exists() else None,
-            )
+            audits[key] = _make_audit(connection.project, row)
         audit = audits[key]
         audit.expectations += row["applied"] and row["origin"] != "person"
-        details = {name: row[name] for name in QualityFinding.model_fields if name not in ("parameters", "rows")}
-        audit.findings.append(
-            QualityFinding(
-                **details,
-                parameters=json.loads(row["parameters"] or "{}"),
-                rows=[json.loads(one) for one in row["rows"] or []],
-            )
-        )
+        audit.findings.append(_make_finding(row))
     for (name, moment, _), audit in audits.items():
         if audit.outcome == "passed":
             audit.outcome = _outcome(audit, (name, moment) in blocked)
     return list(audits.values())
+
+
+def _make_audit(project: Project, row: Mapping[str, Any]) -> AuditedHour:
+    """The audit of a row, before its findings are added. Until then, the newest audit of an hour has passed."""
+    page = report_site(project) / page_path(row["publication"], page_name(row["source"], row["metric"]))
+    return AuditedHour(
+        hour=row["hour"],
+        source=row["source"],
+        metric=row["metric"],
+        outcome="passed" if row["newest"] else "superseded",
+        publication=row["publication"],
+        audited=row["audited"],
+        cutoff=row["cutoff"],
+        expectations=0,
+        findings=[],
+        report=str(page) if page.exists() else None,
+    )
+
+
+def _make_finding(row: Mapping[str, Any]) -> QualityFinding:
+    details = {name: row[name] for name in QualityFinding.model_fields if name not in ("parameters", "rows")}
+    return QualityFinding(
+        **details,
+        parameters=json.loads(row["parameters"] or "{}"),
+        rows=[json.loads(one) for one in row["rows"] or []],
+    )
 
 
 def _first_shown(connection: Connection, metric: str | None) -> dict[str, datetime]:
