@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ def note(text: str) -> None:
 
 
 def say_json(value: Any) -> None:
-    """Print ``value`` as JSON, with moments as ISO text in UTC."""
-    say(json.dumps(value, indent=2, default=_encode))
+    """Print ``value`` as JSON, with moments as ISO text in UTC. NaN and infinities, which JSON lacks, are null."""
+    say(json.dumps(_finite(value), indent=2, default=_encode, allow_nan=False))
 
 
 def say_table(
@@ -110,9 +111,19 @@ def _cell(value: object, unit: str) -> str:
     return str(value)
 
 
+def _finite(value: Any) -> Any:
+    """``value`` with None in the place of each NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
 def _encode(value: object) -> str:
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+        fraction = f".{value.microsecond:06}" if value.microsecond else ""
+        return f"{value:%Y-%m-%dT%H:%M:%S}{fraction}Z"
     return str(value)
 
 
@@ -121,11 +132,14 @@ def number_text(value: object) -> object:
     `JFK 3, LGA 1`. Other values stay as they are.
     """
     if isinstance(value, list):
-        return ", ".join(f"{one['value']} {_count_text(one['count'], one['error'])}" for one in value)
+        return ", ".join(_frequent_text(one) for one in value)
     if not isinstance(value, float):
         return value
     return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 0.001 or value == 0 else f"{value:.4g}"
 
 
-def _count_text(count: int, error: int) -> str:
-    return f"{count:,} to {count + error:,}" if error else f"{count:,}"
+def _frequent_text(one: Mapping[str, Any]) -> str:
+    value, count, error = one["value"], one["count"], one["error"]
+    if value is None:  # The sketch has dropped all values.
+        return f"none more than {error:,} times"
+    return f"{value} {count:,} to {count + error:,}" if error else f"{value} {count:,}"

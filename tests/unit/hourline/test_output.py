@@ -1,0 +1,22 @@
+"""What commands print for programs and for people."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from hourline.cli.output import number_text, say_json
+
+
+def test_json_for_programs_keeps_the_fractions_of_seconds_and_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    moments = [datetime(2024, 3, 1, 10, 5, 30, 250_000, UTC), datetime(2024, 3, 1, 10, tzinfo=UTC)]
+    say_json({"moments": moments, "measures": [{"mean": float("nan")}, {"mean": 1.5}]})
+    found = json.loads(capsys.readouterr().out, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+    assert [datetime.fromisoformat(text) for text in found["moments"]] == moments
+    assert found["measures"] == [{"mean": None}, {"mean": 1.5}]
+
+
+def test_frequent_values_are_told_with_the_bounds_of_their_counts() -> None:
+    known = {"value": "JFK", "count": 3, "error": 0}
+    assert number_text([known, {"value": "LGA", "count": 1_000, "error": 24}]) == "JFK 3, LGA 1,000 to 1,024"
+    assert number_text([{"value": None, "count": 0, "error": 5}]) == "none more than 5 times"
