@@ -1,6 +1,5 @@
 """``gaps``: the records that Kafka deleted before they were read. Needs neither Spark nor Java."""
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import say, say_json, say_table
+from hourline.cli.person import current_person
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.model.hours import wall_clock
 
@@ -79,6 +79,6 @@ def _confirm(project: "Project", found: "list[GapReport]", name: str, reason: st
     if not reason:
         raise UsageError("--confirm wants a --reason: say in a few words why the numbers of the hours are good enough")
     source, _, sequence = name.rpartition(".")
-    person = getpass.getuser()
+    person = current_person()
     confirm_gap(project, project.sources[source], int(sequence), person, reason, wall_clock())
     say(f"confirmed {name} by {person}: {reason}")

@@ -1,6 +1,5 @@
 """``publish``: publishes blocked hours by a person's decision. Starts Spark only to explain drift."""
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
+from hourline.cli.person import current_person
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import hour_text, parse_hour, wall_clock
 
@@ -36,7 +36,7 @@ def publish(
         raise UsageError(
             "the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'"
         )
-    person = getpass.getuser()
+    person = current_person()
     if hour is None:
         for name in (one for one in accept if one in declared.metrics):
             raise UsageError(
