@@ -2,7 +2,7 @@
 
 import re
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -100,13 +100,11 @@ def _target(text: str) -> "Target":
         if len(offsets) < len(pairs):
             raise UsageError(f"got --to {text}, allowed is each partition once")
         return offsets
-    try:
+    with suppress(ValueError, OverflowError):  # In UTC, it may be before the year 1, or after the year 9999.
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise UsageError(
-            f"got --to {text}, allowed are earliest, latest, "
-            "a time with its offset from UTC such as 2026-01-31T00:00:00Z, and offsets by partition such as 0=120,1=88"
-        )
-    return moment.astimezone(UTC)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    raise UsageError(
+        f"got --to {text}, allowed are earliest, latest, "
+        "a time with its offset from UTC such as 2026-01-31T00:00:00Z, and offsets by partition such as 0=120,1=88"
+    )

@@ -18,6 +18,7 @@ from tests.support.project_files import write_project
         (["flow", "--to", "earliest", "--yes"], "--to is for sources only"),
         (["scans", "--to", "noon", "--yes"], "got --to noon, allowed are earliest, latest"),
         (["scans", "--to", "2024-05-06T20:00:00", "--yes"], "a time with its offset from UTC"),
+        (["scans", "--to", "0001-01-01T00:00:00+14:00", "--yes"], "got --to 0001-01-01T00:00:00+14:00, allowed are"),
         (["scans", "--to", "0=1,0=2", "--yes"], "each partition once"),
         (["scans"], "add --yes"),
         (["flow", "--yes"], "nothing was read of source 'scans' yet"),
