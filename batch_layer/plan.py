@@ -5,6 +5,7 @@ A blocked hour is planned again once it may pass: after new events, with other e
 failed. If something is expected of windows, new events of any hour of its windows will do.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -99,7 +100,7 @@ def plan_problem(project: Project, id: str, clock: Clock = wall_clock) -> list[P
     return planned
 
 
-def clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:
+def read_clocks(project: Project, clock: Clock = wall_clock) -> dict[str, datetime | None]:
     """By source, its clock (UTC). None: the source uses event time, and has no events."""
     needed = {f"hourline.source_hours_{name}" for name in project.sources}
     with open_database(project, clock, needed) as (database, snapshot):
@@ -188,7 +189,8 @@ def _plan(
     metrics: list[str] | None,
     hours: HourRange | None = None,
 ) -> list[PlannedHour]:
-    coverage, within = snapshot.coverage, ""
+    """All hours of the range ``hours``, by hour and metric. None: all hours that are not final, however many are."""
+    coverage, within = snapshot.coverage, "WHERE counted <> 'final'"
     if hours is not None:  # a range may be one hour of many years
         within = f"WHERE hour >= '{sql_timestamp(hours.start)}' AND hour < '{sql_timestamp(hours.end)}'"
         coverage = coverage.within(hours)
@@ -245,8 +247,15 @@ def _share_windows(metric: Metric, blocked: list[datetime], changed: list[dateti
 
 
 def _share_sessions(session: SessionWindow, blocked: list[datetime], changed: list[datetime]) -> list[datetime]:
-    """Those of ``blocked`` that may share a session with one of ``changed``, whatever the events are."""
-    return [hour for hour in blocked if any(abs(hour - one) < session.reach for one in changed)]
+    """Those of ``blocked`` that may share a session with one of ``changed``, which are sorted, whatever the events
+    are.
+    """
+
+    def is_near(hour: datetime) -> bool:
+        place = bisect_right(changed, hour - session.reach)
+        return place < len(changed) and changed[place] < hour + session.reach
+
+    return [hour for hour in blocked if is_near(hour)]
 
 
 def _reason(row: dict[str, Any], expectations: str) -> str:

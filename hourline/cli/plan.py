@@ -50,9 +50,9 @@ def plan(
 
 def _say_open(project: "Project", hour: datetime) -> None:
     """When an open hour will close, by the clock of each source."""
-    from batch_layer.plan import clocks
+    from batch_layer.plan import read_clocks
 
-    for source, clock in clocks(project).items():
+    for source, clock in read_clocks(project).items():
         closes = hour + HOURLY.complete_after(project.sources[source].grace)
         if clock is None or clock < closes:
             now = (
