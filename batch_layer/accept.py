@@ -26,7 +26,7 @@ from hourline_core.ledger.problems import accept_command
 from hourline_core.model import Metric, Project
 from hourline_core.model.hours import Clock, hour_text
 from hourline_core.runtime.lease import turn
-from hourline_core.runtime.spark import spark_session
+from hourline_core.runtime.spark import spark_session, stop_spark
 from hourline_core.sql.problems import read_problems
 from hourline_core.storage.opening import open_table
 
@@ -115,7 +115,7 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
         @cache
         def spark() -> SparkSession:
             session = spark_session(project, "batch", brief=True)
-            held.callback(session.stop)
+            held.callback(stop_spark, session)
             return session
 
         held.enter_context(turn(project.workspace, "batch", lambda process: None))

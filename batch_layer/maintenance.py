@@ -204,10 +204,11 @@ class Maintenance:
 
     def _in_use(self) -> list[Coverage]:
         """The rows of coverage now, and at each version since the oldest repeatable answer."""
-        for version in self._versions_in_use():
+        versions = self._versions_in_use()
+        for version in versions:
             if version not in self._known:
                 self._known[version] = Coverage.at(self._open(self._layout.coverage, version))
-        return [self._known[version] for version in self._versions_in_use()]
+        return [self._known[version] for version in versions]
 
     def _versions_in_use(self) -> list[int]:
         """The versions of coverage that were the newest one at some time within ``kept_hours``, or

@@ -17,14 +17,14 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline_core.compute.check import find_unresolved
     from hourline_core.compute.check_classes import find_slow_classes
     from hourline_core.ledger.metrics_without_record import metrics_without_record
-    from hourline_core.runtime.spark import spark_session
+    from hourline_core.runtime.spark import spark_session, stop_spark
 
     spark = spark_session(declared, "check", brief=True)
     try:
         mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared)]
         slow = [] if mistakes else [*find_slow_classes(spark, declared)]
     finally:
-        spark.stop()
+        stop_spark(spark)
     if mistakes:
         raise DeclarationError("\n".join(mistakes))
     for line in slow:
