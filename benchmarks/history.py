@@ -119,7 +119,7 @@ class History:
         self._newest = -1
         """The number of the newest hour with events."""
         self._open_hours: set[int] = set()
-        """The sums that no publication has counted yet."""
+        """The numbers of the hours with events that no publication has counted yet."""
         self._random = random.Random(1)  # noqa: S311 (the same numbers each time)
 
     def imported(self, hours: int) -> None:
@@ -155,10 +155,8 @@ class History:
         number = max(numbers)
         if late and number >= LATE_HOURS:
             tiles[number - LATE_HOURS] = [self._sums(1) if shop % 7 == 0 else Sums() for shop in range(len(SHOPS))]
-        source_tables, counts = (
-            self.source_tables,
-            {at: sum(sums.orders for sums in shops) for at, shops in tiles.items()},
-        )
+        source_tables = self.source_tables
+        counts = {at: sum(sums.orders for sums in shops) for at, shops in tiles.items()}
         events = sum(counts.values())
         address = {
             "topic_id": "topic-id",

@@ -34,11 +34,12 @@ QUESTIONS = {
 LARGE = "/api/v1/metrics/visits?limit=100000&format=json"
 
 SERVER = """
-import sys; from pathlib import Path; sys.path.insert(0, "tests")
+import sys
+from pathlib import Path
 import pytest
-from visits_tables import Visit, visit_tables
 from serving_layer.http.server import Server
-folder, hours, events = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+from tests.support.visits_tables import Visit, serve_settings, visit_tables
+folder, hours, events, tokens = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
 visits = [
     Visit.of(n % hours, f"/page/{n // hours % 40}", n // 4_000 % 5, n, n / 3, f"v{n % 997}") for n in range(events)
 ]
@@ -48,7 +49,7 @@ with pytest.MonkeyPatch.context() as monkeypatch:
     tables.micro_batch(events // 2)
     tables.publish(*range(hours - 2), metrics=["totals", "visits"])
     tables.micro_batch(events)
-with Server(tables.project) as server:
+with Server(serve_settings(tables.project, tokens=tokens)) as server:
     print(server.url, flush=True)
     sys.stdin.read()
 """
@@ -59,12 +60,8 @@ def main(seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tokens"
         file.write_text("\n".join(f"reader {token}" for token in tokens))
-        script = SERVER.replace(
-            "Server(tables.project)", "Server(serve_settings(tables.project, tokens=Path(sys.argv[4])))"
-        )
-        script = script.replace("import Visit,", "import Visit, serve_settings,")
         process = subprocess.Popen(
-            [sys.executable, "-c", script, folder, str(HOURS), str(EVENTS), str(file)],
+            [sys.executable, "-c", SERVER, folder, str(HOURS), str(EVENTS), str(file)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ,

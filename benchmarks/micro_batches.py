@@ -58,9 +58,8 @@ SETTLING, HUNDRED = 5, 100
 
 def measure(full: bool) -> Iterator[Figure | str]:
     """The figures of both comparisons."""
-    rounds, micro_batches, warm_up, commits = (
-        (3, 457, 155, 2_400) if full else (2, 357, 55, 400)
-    )  # whole cycles of maintenance from hundred to hundred
+    # From hundred to hundred, these are whole cycles of maintenance.
+    rounds, micro_batches, warm_up, commits = (3, 457, 155, 2_400) if full else (2, 357, 55, 400)
     times = [FIRST + number for number in range(micro_batches * FEW_RECORDS)]
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "kafka") as broker:
         ensure_topic(broker.bootstrap, TOPIC, 1, {})

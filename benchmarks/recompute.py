@@ -163,8 +163,8 @@ def by_script(archive: Archive) -> Cost:
         with duckdb.connect() as connection:
             counting = f"FROM read_parquet($files) WHERE {within} AND sequence <= $cutoff"
             if archive.with_id:  # the fastest form in DuckDB
-                first = 'row_number() OVER (PARTITION BY hour, sale ORDER BY sequence, partition, "offset") = 1'
-                counting = f"FROM (SELECT hour, shop, amount {counting} QUALIFY {first})"
+                is_first = 'row_number() OVER (PARTITION BY hour, sale ORDER BY sequence, partition, "offset") = 1'
+                counting = f"FROM (SELECT hour, shop, amount {counting} QUALIFY {is_first})"
             rows = connection.execute(
                 "SELECT hour, shop, count(*) AS orders, sum(amount)::BIGINT AS takings, max(amount) AS dearest "
                 f"{counting} GROUP BY ALL ORDER BY ALL",
