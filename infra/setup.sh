@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets up the checkout this file lies in: uv if it is missing, .venv from uv.lock, the jars from hourline_core/runtime/jars.lock, those
-# of the tests from benchmarks/peers/jars.lock, and the classes that Java shares between starts. Run by the Makefile.
+# Sets up the checkout this file lies in: uv if it is missing, .venv from uv.lock, the jars from
+# hourline_core/runtime/jars.lock, those of the tests from benchmarks/peers/jars.lock, and the classes that Java shares
+# between starts. Run by the Makefile.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
