@@ -100,9 +100,8 @@ def plan_backfill(
         name = f"{metric.name}_{declarations[metric.name]}"
         covered = coverage.of(metric.name, declarations[metric.name])
         newest = HourVersions(covered.pinned(), max(covered.staged_versions(), default=None))
-        pinned[name] = (
-            remembered.pinned.get(name, newest) if remembered else newest
-        )  # One that was changed since is done again as a whole.
+        # A declaration that was changed since the interruption is not remembered: all its hours are done again.
+        pinned[name] = remembered.pinned.get(name, newest) if remembered else newest
     wanted = plan_range(project, hours, metrics, clock)
     left = [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
     return Backfill(

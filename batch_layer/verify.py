@@ -88,7 +88,7 @@ class Verification:
     def _verify_file(
         self, key: tuple[str, str], table: DeltaTable, noted: dict[str, Any] | None
     ) -> tuple[dict[str, Any] | None, str | None]:
-        """The new checksum of a file, and what is wrong with the file."""
+        """The row of CHECKSUMS_SCHEMA to keep of a file, and what is wrong with it. ``noted`` is the row so far."""
         name, path = key
         try:
             checksum = data_files.checksum(table, path)
@@ -97,12 +97,9 @@ class Verification:
         except OSError as error:
             return noted, f"cannot be read ({error})"
         if noted is None:
-            wrong = data_files.find_decoding_error(table, path)
-            return (
-                (None, wrong)
-                if wrong
-                else ({"table": name, "file": path, "checksum": checksum, "seen": self.clock()}, None)
-            )
-        return noted, None if checksum == noted[
-            "checksum"
-        ] else f"is not what it was when it was first seen, at {noted['seen']:%Y-%m-%dT%H:%M:%SZ}"
+            if wrong := data_files.find_decoding_error(table, path):
+                return None, wrong
+            return {"table": name, "file": path, "checksum": checksum, "seen": self.clock()}, None
+        if checksum == noted["checksum"]:
+            return noted, None
+        return noted, f"is not what it was when it was first seen, at {noted['seen']:%Y-%m-%dT%H:%M:%SZ}"

@@ -87,7 +87,7 @@ def export(connection: Connection, target: Path, form: Format, events: bool, mov
         with _explaining(connection.database, target), connection.naming_damage():
             _write(connection.database, contents, form, written, move)
         if target.is_dir():
-            target.rename(folder / "old")  # which goes with the folder
+            target.rename(folder / "old")  # It is deleted with the folder.
         written.rename(target)
 
 
@@ -158,7 +158,9 @@ def _beside(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _explaining(database: duckdb.DuckDBPyConnection, target: Path) -> Iterator[None]:
-    """Detach everything and stop what runs at the end of the block, however it ends."""
+    """Within the block, errors of DuckDB and the system become a SetupError. At its end, what still runs is stopped,
+    and the export is detached.
+    """
     try:
         yield
     except (duckdb.Error, OSError) as error:

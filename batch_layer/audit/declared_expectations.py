@@ -91,9 +91,8 @@ class Check:
     def by_row(self) -> bool:
         """Whether each row fulfils it on its own, so that many hours can be evaluated at once."""
         kind = _find_kind(self.type)
-        whole = (
-            self.type in _OF_ALL_ROWS and "hour" not in self.columns
-        )  # within one hour, where the hour is among the columns
+        # If the hour is among the columns, the rows of other hours do not matter.
+        whole = self.type in _OF_ALL_ROWS and "hour" not in self.columns
         return issubclass(kind, _BY_ROW) and not whole and float(self.parameters.get("mostly", 1)) == 1
 
     @property

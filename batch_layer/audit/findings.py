@@ -93,6 +93,7 @@ def _describe_bounds(check: Check, lower: float | None, upper: float | None) -> 
 
 
 def find_in_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
+    """The finding of a result over the rows of one hour."""
     if broken := _find_exception(result):
         return Finding(hour, check, False, f"it cannot be evaluated: {broken}")
     details: Mapping[str, Any] = result.result

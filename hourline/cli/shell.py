@@ -48,9 +48,8 @@ def _converse(connection: "Connection") -> None:
             except HourlineError as error:
                 note(str(error))
             except (KeyboardInterrupt, RuntimeError) as error:
-                if isinstance(error, RuntimeError) and "Query interrupted" not in str(
-                    error
-                ):  # DuckDB raises this for Ctrl-C.
+                # DuckDB makes a RuntimeError of Ctrl-C.
+                if isinstance(error, RuntimeError) and "Query interrupted" not in str(error):
                     raise
                 note("\ninterrupted")
                 connection.interrupt()  # Otherwise DuckDB would wait for ever for the stopped query.

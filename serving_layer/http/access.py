@@ -119,10 +119,9 @@ class Guard:
         host = headers.get("host", "")
         if not self.tokens and not is_loopback(_name(host)):
             return f"without tokens, this server answers at {' and '.join(LOOPBACK)} only; got the host '{host}'"
-        opened = (
-            scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
-        )  # a link to it, which shows the other site nothing
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not opened:
+        # A link on another site may be followed: that site does not see the answer.
+        is_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not is_link:
             return "requests from pages of other sites are not answered"
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:

@@ -51,16 +51,17 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         title=f"Hourline: {project.name}",
         description="Hourly results now, exact results after the hour.",
         openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # their JavaScript comes from elsewhere
+        docs_url=None,  # Their JavaScript would come from another host.
         redoc_url=None,
         lifespan=lifespan,
     )
     answering = start_answering(app, project, snapshots)
     app.state.free_sql = sql_routes.free_sql_of(project.settings.serve)
     install_problems(app)
+    # For OpenAPI alone. The Guard asks for the token.
     bearer = HTTPBearer(
         auto_error=False, description="Where the server has tokens; or the token as password of Basic authentication."
-    )  # for OpenAPI
+    )
     for routes in (
         metric_routes.routes,
         window_routes.routes,

@@ -91,7 +91,7 @@ class Turns:
             self._waiting[client].remove(mine)
             if not self._waiting[client]:
                 del self._waiting[client]
-            self._forget(client)
+        self._forget(client)
 
     def _forget(self, client: str) -> None:
         """Forget a client that has gone."""
@@ -133,8 +133,8 @@ class Limited:
                 sentence = f"the request's body has {_declared_length(scope)} bytes; allowed are {BODY_BYTES}"
                 await problem(413, sentence, {"Connection": "close"})(scope, receive, send)
                 return
-            await self.app(scope, _limit_body(scope, receive), _patient(send))
-        except TimeoutError:  # From _patient. The server closes the connection of an unfinished answer.
+            await self.app(scope, _limit_body(scope, receive), _limit_sending(send))
+        except TimeoutError:  # From _limit_sending. The server closes the connection of an unfinished answer.
             log.warning(
                 "client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS
             )
@@ -188,12 +188,12 @@ def _limit_body(scope: Scope, receive: Receive) -> Receive:
     return receive_within_limit
 
 
-def _patient(send: Send) -> Send:
+def _limit_sending(send: Send) -> Send:
     """Send in pieces, so that the answer counts as open until it is taken. A client that takes nothing for half a
     minute is given up.
     """
 
-    async def patient(message: Message) -> None:
+    async def send_within_limit(message: Message) -> None:
         body = message.get("body", b"") if message["type"] == "http.response.body" else b""
         async with asyncio.timeout(None) as limit:
             for start in range(0, len(body) - _PIECE, _PIECE):
@@ -206,4 +206,4 @@ def _patient(send: Send) -> Send:
             if ends and body:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    return patient
+    return send_within_limit

@@ -38,9 +38,8 @@ class _Files(StaticFiles):
 
 def page_routes(app: FastAPI) -> None:
     """Adds the page at ``/`` and its files under ``/page``."""
-    plotly_name = (
-        f"plotly-{version('plotly')}.min.js"  # Another version has another address, so browsers may keep it for ever.
-    )
+    # Another version has another address, so browsers may keep it for ever.
+    plotly_name = f"plotly-{version('plotly')}.min.js"
     html = (_PAGE / "index.html").read_text(encoding="utf-8").replace("plotly.min.js", plotly_name)
 
     @app.get("/", include_in_schema=False)

@@ -84,8 +84,7 @@ def free_sql_of(settings: ServeSettings) -> FreeSql | None:
     except ModuleNotFoundError:
         raise SetupError(
             "free SQL is on (serve.sql), but this installation comes without serving_layer.http.sandbox, which runs "
-            "it; "
-            "install Hourline's whole wheel, or set serve.sql to false"
+            "it; install Hourline's whole wheel, or set serve.sql to false"
         ) from None
     return start_free_sql(settings)
 

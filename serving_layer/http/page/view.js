@@ -1,12 +1,12 @@
-// What one sees, kept in the address: a link restores it.
+// The view that a person has chosen. The address keeps it, so a link restores it.
 //
-//   hours=72            so many hours ("all": every one)
-//   to=2026-03-02T09    up to this hour, exclusive; without it, up to the newest
-//   where=origin:JFK    a filter; the same dimension again: either value; `origin` alone: null
-//   measure=metric:name the measure a metric shows, where somebody chose it
+//   hours=72            the number of hours, one of RANGES
+//   to=2026-03-02T09    the hour after the last one; without it, the hours end with the newest
+//   where=origin:JFK    a filter; `origin` alone is null; two of one dimension show either value
+//   measure=metric:name the measure that a metric shows, if a person chose it
 //   hour=2026-03-02T09  the hour that is open
 //   window=metric:2026-03-02T09:30  the window that is open
-//   sql=…               what was asked
+//   sql=…               the SQL that was asked
 
 export const RANGES = { 24: "24 hours", 72: "3 days", 168: "7 days", 672: "4 weeks" };
 const USUAL = 72;

@@ -36,12 +36,8 @@ _MACHINES = {"x86_64": (0xC000003E, 1, 56), "aarch64": (0xC00000B7, 2, 220)}
 
 _CLONE3 = 435
 _LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_SET, _RETURN = 0x20, 0x15, 0x45, 0x06  # of classic BPF
-_KILL, _REFUSE, _UNKNOWN, _ALLOW = (
-    0x80000000,
-    0x00050001,
-    0x00050026,
-    0x7FFF0000,
-)  # the process; with EPERM; with ENOSYS
+_KILL, _ALLOW = 0x80000000, 0x7FFF0000
+_REFUSE, _UNKNOWN = 0x00050001, 0x00050026  # with EPERM; with ENOSYS
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _SECCOMP_MODE_FILTER = 2
 _CLONE_THREAD, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00010000, 0x10000000, 0x40000000
@@ -56,8 +52,7 @@ def refuse_unsupported() -> None:
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         raise SetupError(
             "free SQL needs Linux on x86-64 or ARM64, whose kernel confines the process that runs it; this is "
-            f"{platform.system()} on "
-            f"{platform.machine()}. Set serve.sql to false, or serve it from a container"
+            f"{platform.system()} on {platform.machine()}. Set serve.sql to false, or serve it from a container"
         )
 
 

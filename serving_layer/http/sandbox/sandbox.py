@@ -55,10 +55,8 @@ class Sandbox:
         for worker in self._workers:
             self._idle.put(worker)
         try:
-            with (
-                duckdb.connect() as empty,
-                suppress(TimedOutError),
-            ):  # The machine is busy. Each query tries again.
+            # If the machine is busy, it takes too long. Each query tries the confinement again.
+            with duckdb.connect() as empty, suppress(TimedOutError):
                 self.answer("SELECT 1", empty, [])
         except BaseException:
             self.close()
