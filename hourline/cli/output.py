@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,10 @@ def note(text: str) -> None:
 
 
 def say_json(value: Any) -> None:
-    """Print ``value`` as JSON, with moments as ISO text in UTC. NaN and infinities, which JSON lacks, are null."""
-    say(json.dumps(_finite(value), indent=2, default=_encode, allow_nan=False))
+    """Print ``value`` as JSON, with moments as ISO text in UTC. Decimals are numbers. NaN and infinities, which JSON
+    lacks, are null.
+    """
+    say(json.dumps(_plain(value), indent=2, default=_encode, allow_nan=False))
 
 
 def say_table(
@@ -111,12 +114,14 @@ def _cell(value: object, unit: str) -> str:
     return str(value)
 
 
-def _finite(value: Any) -> Any:
-    """``value`` with None in the place of each NaN and infinity."""
+def _plain(value: Any) -> Any:
+    """``value`` with an int or float for each decimal, and None for each NaN and infinity."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_plain(item) for item in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
     return None if isinstance(value, float) and not isfinite(value) else value
 
 

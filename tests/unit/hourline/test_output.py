@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -14,6 +15,12 @@ def test_json_for_programs_keeps_the_fractions_of_seconds_and_has_no_nan(capsys:
     found = json.loads(capsys.readouterr().out, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
     assert [datetime.fromisoformat(text) for text in found["moments"]] == moments
     assert found["measures"] == [{"mean": None}, {"mean": 1.5}]
+
+
+def test_json_for_programs_has_sums_as_numbers_with_all_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    sums = [Decimal(2**53 + 1), Decimal("10.00"), Decimal("12.5")]
+    say_json({"sums": sums})
+    assert json.loads(capsys.readouterr().out) == {"sums": [2**53 + 1, 10, 12.5]}
 
 
 def test_frequent_values_are_told_with_the_bounds_of_their_counts() -> None:
