@@ -66,10 +66,12 @@ class ChangeFeed:
         return True
 
     def find(self, token: str | None) -> int | None:
-        """The number of the newest step with ``token``. None: no step that is kept has it."""
-        return next(
-            (self.newest - back for back, step in enumerate(reversed(self._steps)) if step.token == token), None
-        )
+        """The number of the oldest step with ``token``. None: no step that is kept has it.
+
+        Further ones with that token differ from it without a micro-batch or publication. Who had it may lack them.
+        """
+        first = self.newest - len(self._steps) + 1
+        return next((number for number, step in enumerate(self._steps, first) if step.token == token), None)
 
     def since(self, number: int | None) -> Update:
         """The changes since the step ``number``. They are incomplete if it is None, or no longer kept."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from importlib.metadata import version
 from threading import Event
 from typing import Any, Generic, TypeVar
@@ -102,12 +101,11 @@ class Answering:
         """The answer as a response. Its ETag is made of the snapshot, the declarations, the ``kind`` of format, and the
         time if hours close by wall time: the answer depends on nothing else.
         """
-        newest = self._tag(self.snapshots.token, self.snapshots.taken, kind)
-        if as_of is None and (known := self._unchanged(request, newest)):
+        if as_of is None and (known := self._unchanged(request, self._tag(self.snapshots.newest, kind))):
             return known
 
         def tag_and_answer(connection: Connection) -> tuple[str, Body]:
-            return self._tag(connection.token, connection.taken, kind), work(connection)
+            return self._tag(connection, kind), work(connection)
 
         tag, body = await self.compute(request, tag_and_answer, as_of)
         return self._unchanged(request, tag) or self.respond(body, tag)
@@ -148,11 +146,13 @@ class Answering:
         self.listeners.close()
         self._threads.shutdown(wait=False)
 
-    def _tag(self, token: str, taken: datetime, kind: str) -> str:
-        """``token`` names a snapshot, which was ``taken`` (UTC) then."""
-        parts = [self._declared, self.snapshots.identity, *([str(taken)] if self.project.closes_by_wall_time else [])]
-        made_of = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
-        return f'"{token}.{made_of}.{kind}"'
+    def _tag(self, connection: Connection, kind: str) -> str:
+        # A token does not name what a person has confirmed, nor the time.
+        confirmed = connection.snapshot.other_tables.get("confirmations")
+        taken = connection.taken if self.project.closes_by_wall_time else None
+        parts = f"{self._declared}\n{self.snapshots.identity}\n{confirmed}\n{taken}"
+        made_of = hashlib.sha256(parts.encode()).hexdigest()[:8]
+        return f'"{connection.token}.{made_of}.{kind}"'
 
     @staticmethod
     def _unchanged(request: Request, tag: str) -> Response | None:

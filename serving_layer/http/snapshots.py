@@ -8,7 +8,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
 
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.time_travel import token_of
@@ -51,9 +50,9 @@ class Snapshots:
         return self._newest.token
 
     @property
-    def taken(self) -> datetime:
-        """When the newest snapshot was taken (UTC)."""
-        return self._newest.taken
+    def newest(self) -> Connection:
+        """The connection at the newest snapshot, to see what it is. A question needs a ``reader``."""
+        return self._newest
 
     @property
     def identity(self) -> str:
@@ -158,20 +157,23 @@ class Renewing(threading.Thread):
 
 
 class _Watched:
-    """The tables whose versions show that something is new: progress and coverage, of which a token is made."""
+    """The tables whose versions show that something is new: progress and coverage, of which a token is made, and what a
+    person has confirmed, which changes the states of hours.
+    """
 
     def __init__(self, project: Project) -> None:
         layout = Layout.of(project)
         self._options = layout.storage_options
-        self._uris = (*map(layout.progress, project.sources.values()), layout.coverage)
+        self._progress = [layout.progress(source) for source in project.sources.values()]
+        self._uris = (*self._progress, layout.coverage, layout.confirmations)
         self._seen: list[tuple[str, int] | None] = []
         self.changed()
 
     @property
     def identity(self) -> str:
         """What distinguishes these tables from others in their place, whose tokens may be the same."""
-        # By progress, which exists before any answer. Coverage comes with the first publication.
-        return ".".join(seen[0] if seen else "" for seen in self._seen[:-1])
+        # By progress, which exists before any answer. The others come later.
+        return ".".join(seen[0] if seen else "" for seen in self._seen[: len(self._progress)])
 
     def changed(self) -> bool:
         """Whether any of them has another version than at the last look, or is another table."""

@@ -11,7 +11,6 @@ import serving_layer
 from batch_layer.plan import plan
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.ledger.confirmations import confirm_gap
-from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
 from hourline_core.model.hours import HOUR
 from serving_layer.reports.gaps import list_gaps
 from serving_layer.reports.kafka_offsets import SourceOffsets
@@ -32,29 +31,6 @@ def tables(tmp_path: Path) -> BareTables:
     tables.publish(0, 1, 2, 3)
     tables.micro_batch(1)
     return tables
-
-
-def lose(tables: BareTables, first_hour: int | None, last_hour: int) -> int:
-    """Commit a gap of ten offsets; returns its sequence."""
-    progress, sequence = tables.source_tables.progress, tables.sequence
-    gap = Gap(
-        0,
-        tables.offset,
-        tables.offset + 10,
-        None,
-        BASE,
-        None if first_hour is None else hour(first_hour),
-        hour(last_hour),
-    )
-    position = Position(0, tables.offset, tables.offset + 10)
-    row = ProgressRow.of_source_reset(
-        progress.last_row(), sequence, ("topic-id", "clicks"), (position,), (gap,), BASE, None, ()
-    )
-    progress.reset([row], {}, of_metric=False)
-    tables.sequence += 1
-    tables.offset += 10
-    tables.hours += [0] * 10  # which are read by nobody
-    return sequence
 
 
 def states(tables: BareTables, as_of: str | None = None) -> dict[int, str]:
@@ -78,7 +54,7 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
         before = connection.token
     planned, counted = plan(tables.project), answers(tables)
     assert states(tables) == CLEAN
-    first = lose(tables, 2, 4)
+    first = tables.lose(2, 4)
     assert states(tables) == CLEAN | dict.fromkeys((2, 3, 4), "incomplete")
     assert states(tables, before) == CLEAN, "that answer knew of no gap"
     assert plan(tables.project) == planned
@@ -88,7 +64,7 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
             connection.answer("FROM totals")
         assert connection.answer(f"FROM totals WHERE hour = '{hour(5)}'").fetchall()
 
-    second = lose(tables, None, 2)
+    second = tables.lose(None, 2)
     tables.publish(3, 4)
     done = {3: "final", 4: "final"}
     assert states(tables) == CLEAN | done | dict.fromkeys(range(5), "incomplete"), "where it begins is not known"
@@ -113,5 +89,5 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
 
 def test_an_hour_that_is_blocked_is_shown_as_blocked(tables: BareTables) -> None:
     tables.publish(2, 3, blocked=[3])
-    lose(tables, 2, 3)
+    tables.lose(2, 3)
     assert states(tables) == CLEAN | {2: "incomplete", 3: "blocked"}

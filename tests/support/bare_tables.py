@@ -21,7 +21,7 @@ from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress import Progress
-from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
+from hourline_core.ledger.progress_rows import Gap, HourEvents, OffsetsRead, Position, ProgressRow, RecordCounts
 from hourline_core.model import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.hours import wall_clock
 from hourline_core.storage.opening import open_table
@@ -182,6 +182,21 @@ class BareTables:
                 assert dict(connection.answer(f"SELECT hour, n FROM {metric}").fetchall()) == expected(
                     metric, self.hours[:finished]
                 ), metric
+
+    def lose(self, first_hour: int | None, last_hour: int) -> int:
+        """Commit a gap of ten offsets, and return its sequence. None: where its hours begin is not known."""
+        progress, sequence = self.source_tables.progress, self.sequence
+        first = None if first_hour is None else hour(first_hour)
+        gap = Gap(0, self.offset, self.offset + 10, None, BASE, first, hour(last_hour))
+        position = Position(0, self.offset, self.offset + 10)
+        row = ProgressRow.of_source_reset(
+            progress.last_row(), sequence, ("topic-id", "clicks"), (position,), (gap,), BASE, None, ()
+        )
+        progress.reset([row], {}, of_metric=False)
+        self.sequence += 1
+        self.offset += 10
+        self.hours += [0] * 10  # which are read by nobody
+        return sequence
 
     def _progress(self, batch: list[int]) -> ProgressRow:
         return ProgressRow(

@@ -7,12 +7,13 @@ import httpx
 import pytest
 
 from hourline import connect
+from hourline_core.ledger.confirmations import confirm_gap
 from hourline_core.model import Settings
 from serving_layer.http import snapshots
 from serving_layer.http.server import Server
 from serving_layer.reports.quality import report_quality
 from speed_layer.maintenance import maintain_stopped
-from tests.support.bare_tables import SOURCE, BareTables, hour
+from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
 from tests.support.http_answers import KEYS, VISITS, next_token, rows, wait_for
 from tests.support.visits_tables import Visit, grouped, iso, serving, visit_tables
 
@@ -136,3 +137,24 @@ def test_a_cell_of_an_old_answer_that_is_no_longer_kept_is_refused_as_its_rows_a
             refused = client.get(f"/api/v1/{path}", params={"as_of": token})
             assert refused.status_code == 400, path
             assert "the result included provisional rows, which are only kept for" in refused.json()["error"]
+
+
+def test_hours_that_a_person_has_confirmed_make_another_answer_of_the_same_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = visit_tables(tmp_path, [Visit.of(0)], monkeypatch)
+    tables.start()
+    tables.micro_batch(1)
+    gap = tables.lose(0, 0)
+    with serving(tables.project) as client, client.stream("GET", "/api/v1/changes") as stream:
+        lines = stream.iter_lines()
+        next_token(lines)
+        first = client.get("/api/v1/metrics/visits")
+        confirm_gap(tables.project, SOURCE, gap, "ada", "it was a test", BASE)
+        told, token = next_token(lines)
+        assert {(one["hour"], one["state"]) for one in told} == {(iso(hour(0)), "provisional")}
+        assert token["token"] == first.json()["token"]
+        second = client.get("/api/v1/metrics/visits", headers={"If-None-Match": first.headers["etag"]})
+        assert second.status_code == 200
+        assert second.json()["states"] == {"provisional": 1}
+    assert first.json()["states"] == {"incomplete": 1}

@@ -48,3 +48,10 @@ def test_the_same_tables_read_again_are_no_step() -> None:
     assert not feed.add(Step("p0", []))
     assert feed.newest == 0
     assert feed.add(Step("p0", [HourState("visits", BASE, "revised")])), "hours close by wall time, too"
+
+
+def test_a_reader_is_told_what_has_changed_since_under_the_same_token() -> None:
+    feed = ChangeFeed("p0")
+    by_time = HourState("visits", BASE, "revised")
+    feed.add(Step("p0", [by_time]))
+    assert feed.since(feed.find("p0")).hours == [by_time]
