@@ -17,6 +17,8 @@ HEIGHT = 100
 
 _STEPS = (1, 2, 3, 6, 12, 24, 48, 72, 96, 168, 336, 672, 1344)
 """The allowed distances of the marks of the axis, in hours."""
+_MOST_MARKS = 6
+"""The maximum number of these marks, unless the hours are more than the largest distance allows."""
 
 _GAP = 24
 """The number of hours without a value over which a curve is drawn on. Nights may have none."""
@@ -84,10 +86,10 @@ def curve(line: Line, first: int) -> Curve | None:
     return Curve("".join(_polyline(stretch) for stretch in stretches), _band(bounded), bad, low, high)
 
 
-def date_marks(first: int, end: int, most: int = 6) -> list[tuple[float, str]]:
+def date_marks(first: int, end: int) -> list[tuple[float, str]]:
     """The marks of the axis (0 to 1) and their labels: hours of the day for up to two days, else dates."""
     length = end - first
-    step = next(step for step in _STEPS if length / step <= most or step == _STEPS[-1])
+    step = next(step for step in _STEPS if length / step <= _MOST_MARKS or step == _STEPS[-1])
     form = "%H:%M" if step < 24 else "%-d %b"
     return [((hour - first) / length, f"{hour_of(hour):{form}}") for hour in range(first + -first % step, end, step)]
 

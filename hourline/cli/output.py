@@ -79,13 +79,9 @@ def say_facts(facts: Sequence[tuple[str, Sequence[str]]]) -> None:
 
 def shortest_path(path: str | None) -> str | None:
     """The path relative to the working directory, if that is shorter."""
-    return (
-        None
-        if path is None
-        else str(Path(path).relative_to(Path.cwd()))
-        if Path(path).is_relative_to(Path.cwd())
-        else path
-    )
+    if path is None or not Path(path).is_relative_to(Path.cwd()):
+        return path
+    return str(Path(path).relative_to(Path.cwd()))
 
 
 def signed_number(amount: float | None) -> str:

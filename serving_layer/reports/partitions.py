@@ -100,6 +100,7 @@ def report_partitions(
         if known.is_idle(now, source.idle) and lags.get(address) == 0 and is_running
     }
     live = [known.clock for address, known in clocks.items() if known.clock and address not in idle]
+    lowest = min(live, default=None)
     highest = max((known.clock for known in clocks.values() if known.clock), default=None)
     partitions = []
     for address in sorted({*clocks, *following, *lags}):
@@ -119,7 +120,7 @@ def report_partitions(
                 arrived=known.arrived if known else None,
                 rate=rates.get(address, 0.0),
                 idle=address in idle,
-                holds_clock=address not in idle and clock is not None and clock == min(live),
+                holds_clock=address not in idle and clock is not None and clock == lowest,
                 held_back=known.held_back if known else 0,
                 ahead=list(known.ahead) if known else [],
             )

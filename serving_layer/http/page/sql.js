@@ -1,4 +1,4 @@
-// A place to ask SQL, where the server allows it.
+// The form for SQL, if the server allows it.
 
 import { ServerError, post } from "./api.js";
 import { el, figure, plural, table } from "./format.js";
@@ -16,10 +16,10 @@ export function startSql({ form, text, result, asked }) {
       const names = answer.columns.map(({ name }) => name);
       const numeric = answer.columns.map(({ type }) => /INT|DOUBLE|FLOAT|DECIMAL|decimal/i.test(type));
       const rows = answer.rows.slice(0, SHOWN).map((row) => names.map((name, index) => (numeric[index] ? figure(row[name]) : written(row[name]))));
-      const more = answer.rows.length > SHOWN || answer.next || answer.truncated;
+      const more = answer.rows.length > SHOWN;
       result.replaceChildren(
         answer.rows.length ? table(names.map((name, index) => (numeric[index] ? `>${name}` : name)), rows, "Result") : el("p", { class: "note" }, "no rows"),
-        el("p", { class: "note" }, `${more ? `the first ${rows.length} rows` : plural(answer.rows.length, "row")}${answer.token ? ` as of ${answer.token}` : ""}`));
+        el("p", { class: "note" }, `${more ? `the first ${rows.length} rows` : plural(answer.rows.length, "row")} as of ${answer.token}`));
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       result.replaceChildren(el("p", { class: "trouble" }, error.message));
