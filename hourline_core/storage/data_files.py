@@ -22,6 +22,11 @@ BY_HANDLE = ("progress", "coverage", "provisional", "final")
 read the log again.
 """
 
+_PARTS_OF_PLACE = {"events": 2, "rejected": 2, "progress": 2, "provisional": 3, "staged": 3, "final": 3}
+"""By kind of table, the number of names in its place: the kind, and then the source, or the metric and its declaration.
+Tables of other kinds have only that.
+"""
+
 _PIECE = 1024 * 1024
 
 
@@ -35,9 +40,12 @@ class DataFiles:
 
 
 def place_of(uri: str, kind: str) -> str:
-    """The path of a table below the root of the tables, from its ``uri`` and its ``kind`` (``events``, ``final``…)."""
-    end = f"{uri.rstrip('/')}/"
-    return end[end.rindex(f"/{kind}/") + 1 : -1]
+    """The path of a table below the root of the tables, from its ``uri`` and its ``kind`` (``events``, ``final``…).
+
+    A source or a metric may have the name of a kind, and so may the folder that is the root.
+    """
+    names = uri.rstrip("/").split("/")[-_PARTS_OF_PLACE.get(kind, 1) :]
+    return "/".join(names[names.index(kind) :])
 
 
 def name_of(table: DeltaTable) -> str:
