@@ -66,9 +66,10 @@ def _is_whole(commit: bytes) -> bool:
     lines = [line for line in commit.splitlines() if line]
     kinds = Counter(line[2:].partition(b'"')[0].decode("ascii", "replace") for line in lines)
     told = next((line for line in lines if line.startswith(b'{"commitInfo"')), None)
-    if told is None:
+    try:
+        info = json.loads(told or b"")["commitInfo"]
+    except ValueError:  # it is not there, or cut off
         return False
-    info = json.loads(told)["commitInfo"]
     counted = info.get("operationMetrics", {})
     # By the names that delta-rs gives them; RESTORE has its own.
     wanted = {
