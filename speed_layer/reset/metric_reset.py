@@ -28,14 +28,13 @@ class MetricReset:
                 f"nothing was computed for metric '{metric.name}' yet: "
                 f"no micro-batch of source '{metric.source}' has finished"
             )
-        layout = Layout.of(project)
+        layout, options = Layout.of(project), project.settings.storage_options
         self._provisional = {of: table for of, table in self._tables.provisional.items() if of[0] == metric.name}
-        there = exists(layout.coverage, layout.storage_options)
-        self._coverage = open_table(layout.coverage, layout.storage_options) if there else None
-        # What is kept of each publication, under its number.
-        self._kept = (
-            [open_table(uri, layout.storage_options) for uri in (layout.drift, layout.quality)] if there else []
-        )
+        is_there = exists(layout.coverage, options)
+        self._coverage = open_table(layout.coverage, options) if is_there else None
+        # What is kept of each publication, under its number. The first publication makes these tables, and coverage is
+        # made before.
+        self._kept = [open_table(uri, options) for uri in (layout.drift, layout.quality) if exists(uri, options)]
         covered = Coverage.at(self._coverage).hours(metric.name)
         self.touched = [(f"progress/{metric.source}", "one more row"), *self._tables.unfinished()]
         for (name, declaration), table in self._provisional.items():
