@@ -4,7 +4,6 @@ Each service runs its foreground command in a separate process. The process hold
 `airflow down` find the process by its lease, and stop it.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from hourline_core.errors import ConflictError, HourlineError, SetupError, Start
 from hourline_core.model import Project
 from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
+from hourline_core.runtime.notes import read_note, write_note
 from hourline_core.runtime.quirks import interrupts_deferred
 
 STOP_SECONDS = 60
@@ -95,7 +95,7 @@ def _launch(project: Project, service: Service) -> str:
                 start_new_session=True,
             )
         deadline = time.monotonic() + service.start_seconds
-        while not ready.exists():
+        while (announced := read_note(ready)) is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
                 break
@@ -106,7 +106,7 @@ def _launch(project: Project, service: Service) -> str:
                     f"`hourline {' '.join(service.command)}` runs it in the foreground, without a time limit"
                 )
         else:
-            return str(json.loads(ready.read_text())["address"])
+            return str(announced["address"])
     except BaseException:  # also Ctrl-C and SIGTERM
         if process is not None:
             process.terminate()
@@ -136,21 +136,16 @@ def _command(project: Project, service: Service) -> list[str]:
 
 def announce(ready: Path, address: str) -> None:
     """Write the address to the file that `start` waits for. The background process calls this when it is ready."""
-    ready.parent.mkdir(parents=True, exist_ok=True)
-    partial = ready.with_suffix(".partial")
-    partial.write_text(json.dumps({"address": address, "pid": os.getpid()}))
-    partial.rename(ready)
+    write_note(ready, {"address": address})
 
 
 def address_of(project: Project, service: Service) -> str | None:
     """The address of a service that was started in the background, or None if it is not ready."""
-    try:
-        announced = json.loads(_ready_file(project, service).read_text())
-    except FileNotFoundError:
-        return None
+    announced = read_note(_ready_file(project, service))
     # The file may be left over from a process that has ended.
-    holder = lease_holder(project.workspace, service.name)
-    return str(announced["address"]) if holder and announced.get("pid") == holder else None
+    if announced is None or announced["pid"] != lease_holder(project.workspace, service.name):
+        return None
+    return str(announced["address"])
 
 
 def _ready_file(project: Project, service: Service) -> Path:

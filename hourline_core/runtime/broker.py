@@ -8,7 +8,6 @@ Files in the workspace:
 <workspace>/run/broker.json         the address of the running broker
 """
 
-import json
 import os
 import socket
 import time
@@ -23,6 +22,7 @@ from hourline_core.runtime.broker_commands import format_command, start_command
 from hourline_core.runtime.broker_properties import broker_properties
 from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.kafka_admin import admin
+from hourline_core.runtime.notes import delete_note, note_file, read_note, write_note
 from hourline_core.runtime.ports import LOOPBACK, free_ports, require_free
 from hourline_core.runtime.supervised import Supervised
 
@@ -74,8 +74,8 @@ class Broker:
             self._configure(port, controller)
             self._start(stack)
             self.bootstrap = f"{LOOPBACK}:{port}"
-            _facts_file(self._workspace).unlink(missing_ok=True)  # left over from a killed broker
-            stack.callback(_facts_file(self._workspace).unlink, missing_ok=True)
+            delete_note(_address_note(self._workspace))  # left over from a killed broker
+            stack.callback(delete_note, _address_note(self._workspace))
             if self._waiting:
                 self.wait()
             self._started = stack.pop_all()
@@ -140,11 +140,7 @@ class Broker:
         )
 
     def _announce(self) -> None:
-        facts = _facts_file(self._workspace)
-        facts.parent.mkdir(parents=True, exist_ok=True)
-        part = facts.with_suffix(".part")
-        part.write_text(json.dumps({"bootstrap": self.bootstrap, "pid": self._process.pid}), encoding="utf-8")
-        part.replace(facts)
+        write_note(_address_note(self._workspace), {"bootstrap": self.bootstrap, "pid": self._process.pid})
 
     def _log_size(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0
@@ -159,23 +155,19 @@ class Broker:
 
 def running_broker(workspace: Path) -> str | None:
     """The address (host:port) of the broker that runs on ``workspace``, or None."""
-    try:
-        facts = json.loads(_facts_file(workspace).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    noted = read_note(_address_note(workspace))
+    # The note alone proves nothing: a killed process leaves it behind.
+    if noted is None or holder(_lock_file(workspace)) is None or not is_alive(noted["pid"]):
         return None
-    # The file alone proves nothing: a killed process leaves it behind.
-    if holder(_lock_file(workspace)) is None or not is_alive(facts["pid"]):
-        return None
-    bootstrap: str = facts["bootstrap"]
-    return bootstrap
+    return str(noted["bootstrap"])
 
 
 def _lock_file(workspace: Path) -> Path:
     return workspace / "run" / "broker.lock"
 
 
-def _facts_file(workspace: Path) -> Path:
-    return workspace / "run" / "broker.json"
+def _address_note(workspace: Path) -> Path:
+    return note_file(workspace, "broker")
 
 
 def _answers(bootstrap: str) -> bool:

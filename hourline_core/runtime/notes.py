@@ -1,6 +1,6 @@
-"""Notes that a speed layer leaves in the workspace, for whoever asks how it is.
+"""Notes that a running process leaves in the workspace, for whoever asks where it is and how it is.
 
-<workspace>/run/<name>.json     an object with the id of the process that wrote it
+<workspace>/run/<name>.json     an object with the id of the process that wrote it, or that it is about
 """
 
 import json
@@ -10,30 +10,32 @@ from pathlib import Path
 from typing import Any
 
 
-def write_note(workspace: Path, name: str, said: Mapping[str, object]) -> None:
-    """Write the note ``name`` of this process, in one step, over the one before. Raises OSError."""
-    file = _file(workspace, name)
+def note_file(workspace: Path, name: str) -> Path:
+    """The file of the note ``name``."""
+    return workspace / "run" / f"{name}.json"
+
+
+def write_note(file: Path, said: Mapping[str, object]) -> None:
+    """Write a note in one step, over the one before. It has the ``pid`` of this process, unless ``said`` has another.
+    Raises OSError.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
+    partial = file.with_name(f"{file.name}.partial")
     partial.write_text(json.dumps({"pid": os.getpid(), **said}), encoding="utf-8")
     partial.replace(file)
 
 
-def read_note(workspace: Path, name: str) -> dict[str, Any] | None:
-    """What the note ``name`` says, with the ``pid`` of the process that wrote it. None: there is none, or it is cut
-    short.
+def read_note(file: Path) -> dict[str, Any] | None:
+    """What a note says. None: there is none, or it is cut short. A killed process leaves its notes behind. Raises
+    OSError.
     """
     try:
-        said: dict[str, Any] = json.loads(_file(workspace, name).read_text(encoding="utf-8"))
+        said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # A power cut may leave an empty file.
         return None
     return said
 
 
-def delete_note(workspace: Path, name: str) -> None:
-    """Delete the note ``name``, if there is one. Raises OSError."""
-    _file(workspace, name).unlink(missing_ok=True)
-
-
-def _file(workspace: Path, name: str) -> Path:
-    return workspace / "run" / f"{name}.json"
+def delete_note(file: Path) -> None:
+    """Delete a note, if it is there. Raises OSError."""
+    file.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hourline_core.runtime.lease import lease_holder
-from hourline_core.runtime.notes import delete_note, read_note, write_note
+from hourline_core.runtime.notes import delete_note, note_file, read_note, write_note
 
 _NOTE = "speed-end"
 
@@ -31,7 +31,7 @@ def noting_end(workspace: Path) -> Iterator[None]:
     ``note_end`` is to note it.
     """
     with suppress(OSError):  # The disk may be full. Whatever else is written there says so.
-        write_note(workspace, _NOTE, {"at": None, "reason": None})
+        write_note(note_file(workspace, _NOTE), {"at": None, "reason": None})
     is_wanted = True
     try:
         yield
@@ -43,20 +43,20 @@ def noting_end(workspace: Path) -> Iterator[None]:
     finally:
         if is_wanted:
             with suppress(OSError):
-                delete_note(workspace, _NOTE)
+                delete_note(note_file(workspace, _NOTE))
 
 
 def note_end(workspace: Path, at: datetime, reason: str) -> None:
     """Note when (UTC) this process ends with the sentence ``reason``, if it was the last speed layer."""
     with suppress(OSError):
-        noted = read_note(workspace, _NOTE)
+        noted = read_note(note_file(workspace, _NOTE))
         if noted and noted["pid"] == os.getpid():
-            write_note(workspace, _NOTE, {"at": at.isoformat(), "reason": reason})
+            write_note(note_file(workspace, _NOTE), {"at": at.isoformat(), "reason": reason})
 
 
 def last_end(workspace: Path) -> SpeedEnd | None:
     """The end of the last speed layer. None: it was told to stop, still runs, or has never run."""
-    noted = read_note(workspace, _NOTE)
+    noted = read_note(note_file(workspace, _NOTE))
     if noted is None or noted["pid"] == lease_holder(workspace, "speed"):
         return None
     return SpeedEnd(datetime.fromisoformat(noted["at"]) if noted["at"] else None, noted["reason"])

@@ -26,7 +26,7 @@ import hourline
 from hourline_core.runtime.airflow.api import AirflowApi, AirflowError
 from hourline_core.runtime.airflow.configuration import home
 from hourline_core.runtime.airflow.health import airflow_status
-from hourline_core.runtime.airflow.stack import PARTS, facts_file
+from hourline_core.runtime.airflow.stack import PARTS, address_note
 from hourline_core.runtime.background import AIRFLOW, start, stop
 from hourline_core.runtime.lease import lease_holder, turn
 from tests.support import parcels
@@ -80,7 +80,7 @@ class Scheduled:
 
     def part(self, name: str) -> int:
         """The process id of a part of Airflow."""
-        return int(json.loads(facts_file(self.project).read_text())["parts"][name])
+        return int(json.loads(address_note(self.project).read_text())["parts"][name])
 
     def runs(self, dag: str, state: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.api.get(f"dags/{self.dag(dag)}/dagRuns", limit=100, state=state)["dag_runs"]

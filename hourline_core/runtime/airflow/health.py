@@ -1,6 +1,5 @@
 """The status of Hourline's own Airflow: its parts, its metadata database and its DAGs."""
 
-import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -9,9 +8,10 @@ from typing import Any
 
 from hourline_core.model import Project
 from hourline_core.runtime.airflow.api import AirflowApi, AirflowError
-from hourline_core.runtime.airflow.stack import facts_file
+from hourline_core.runtime.airflow.stack import address_note
 from hourline_core.runtime.file_lock import is_alive
 from hourline_core.runtime.lease import lease_holder
+from hourline_core.runtime.notes import read_note
 
 _IN_THE_API = {
     "postgres": "metadatabase",
@@ -71,15 +71,14 @@ class AirflowStatus:
 
 def airflow_status(project: Project) -> AirflowStatus:
     """The status of the Airflow of this workspace. Errors are part of the result, and not raised."""
-    pid = lease_holder(project.workspace, "airflow")
-    if pid is None or not facts_file(project).exists():
+    pid, noted = lease_holder(project.workspace, "airflow"), read_note(address_note(project))
+    if pid is None or noted is None:
         return AirflowStatus(None)
-    facts = json.loads(facts_file(project).read_text())
-    url: str = facts["url"]
+    url: str = noted["url"]
     with AirflowApi(project, url) as api:
         health = api.health()
         dags, errors = _dags(api, project)
-    processes = {"api-server": None, **facts["parts"]}
+    processes = {"api-server": None, **noted["parts"]}
     parts = [
         Part(name, _health(name, process, health), process, megabytes(process))
         for name, process in sorted(processes.items())

@@ -1,7 +1,5 @@
 """Airflow's parts as children of this process: started in order, restarted when one ends, stopped together."""
 
-import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from hourline_core.runtime.airflow.api import AirflowApi
 from hourline_core.runtime.airflow.configuration import configure, environment, home, kept_secrets
 from hourline_core.runtime.airflow.postgres import Postgres
 from hourline_core.runtime.airflow.run_retention import RunRetention
+from hourline_core.runtime.notes import delete_note, note_file, write_note
 from hourline_core.runtime.ports import LOOPBACK, free_ports, require_free
 from hourline_core.runtime.supervised import Supervised
 
@@ -68,7 +67,7 @@ class Airflow:
             for part in PARTS:
                 self._start(part)
             self._announce()
-            stack.callback(facts_file(self._project).unlink, missing_ok=True)
+            stack.callback(delete_note, address_note(self._project))
             self._wait_until_healthy()
             self._run_retention = RunRetention(self._project)
             stack.callback(self._run_retention.stop)
@@ -160,11 +159,7 @@ class Airflow:
         pids = {part: process.pid for part, process in self._running.items()}
         if self._embedded is not None:
             pids["postgres"] = self._embedded.pid
-        file = facts_file(self._project)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps({"url": self.url, "pid": os.getpid(), "parts": pids}))
-        partial.replace(file)
+        write_note(address_note(self._project), {"url": self.url, "parts": pids})
         self._announced = True
 
     def _wait_until_healthy(self) -> None:
@@ -200,6 +195,8 @@ class Airflow:
         return self._logs / f"airflow-{part}.log"
 
 
-def facts_file(project: Project) -> Path:
-    """The file with the address of the running Airflow. A killed Airflow may leave it behind."""
-    return project.workspace / "run" / "airflow.json"
+def address_note(project: Project) -> Path:
+    """The note with the address of the running Airflow, ``url``, and the process of each part, ``parts``. A killed
+    Airflow may leave it behind.
+    """
+    return note_file(project.workspace, "airflow")

@@ -149,6 +149,14 @@ def test_a_signal_in_the_middle_of_a_start_leaves_no_service(project: Project, m
     assert services[0].returncode is not None, "it was not waited for"
 
 
+def test_an_address_that_a_power_cut_has_emptied_is_that_of_no_service(project: Project) -> None:
+    ready = project.workspace / "run" / "speed.ready"
+    ready.parent.mkdir(parents=True)
+    ready.touch()
+    with lease(project.workspace, "speed"):
+        assert address_of(project, SPEED) is None
+
+
 @pytest.mark.parametrize(("ends", "retryable"), [("75", True), ("1", False)])
 def test_a_service_that_does_not_start_says_why(
     project: Project, monkeypatch: pytest.MonkeyPatch, ends: str, retryable: bool

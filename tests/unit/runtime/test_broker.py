@@ -70,6 +70,12 @@ def test_the_file_a_killed_broker_left_behind_is_not_believed(tmp_path: Path) ->
     assert running_broker(tmp_path) is None
 
 
+def test_an_address_that_a_power_cut_has_emptied_is_that_of_no_broker(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "broker.json").touch()
+    assert running_broker(tmp_path) is None
+
+
 def test_a_kafka_that_does_not_answer() -> None:
     with pytest.raises(
         BrokerError,
