@@ -1,8 +1,8 @@
 """Recognises duplicates in the stream, so that they do not count in provisional results either.
 
-The layer holds 64-bit hashes of (id, hour), sorted, by hour: 8 bytes an event within the source's horizon. Two
-different ids of an hour may share a hash. Then the second event is taken for a duplicate until its hour is recomputed,
-because the recompute compares the ids themselves. Nothing is dropped: a duplicate is archived and marked.
+The layer holds 64-bit hashes of (id, hour), by hour: 8 bytes an event within the source's horizon. Two different ids
+of an hour may share a hash. Then the second event is taken for a duplicate until its hour is recomputed, because the
+recompute compares the ids themselves. Nothing is dropped: a duplicate is archived and marked.
 """
 
 import json
@@ -26,18 +26,21 @@ from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage.file_ranges import files_with
-
-Hashes = npt.NDArray[np.int64]
+from speed_layer.sorted_arrays import Integers, is_among
 
 
 class Deduplicator:
     """The ids of a source's recent hours. An hour is forgotten once it is more than ``horizon`` behind the source's
     clock.
+
+    The hashes of an hour are in several sorted arrays, as in a log-structured merge tree: what is new is merged with
+    what is not larger. So a micro-batch does not sort again all that its hour has had.
     """
 
     def __init__(self, horizon: timedelta) -> None:
         self._horizon = horizon
-        self._by_hour: dict[int, Hashes] = {}
+        self._by_hour: dict[int, list[Integers]] = {}
+        """By hour (microseconds since 1970), sorted arrays, each of which is larger than the next one."""
 
     def duplicates(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         """Return by row whether the id of ``rows`` (HOUR, ID_HASH, TOPIC_ID, PARTITION, OFFSET, PLACE) was seen before,
@@ -57,23 +60,30 @@ class Deduplicator:
         again = np.concatenate(([False], hashes[order][1:] == hashes[order][:-1]))
         repeated = np.zeros(len(identified), dtype=np.bool_)
         repeated[order] = again
-        for hour in np.unique(hours):
-            known = self._by_hour.get(int(hour))
-            if known is not None:
-                here = hours == hour
-                repeated[here] |= np.isin(hashes[here], known, assume_unique=False)
+        for hour in self._by_hour.keys() & set(np.unique(hours).tolist()):
+            here = hours == hour
+            for known in self._by_hour[hour]:
+                repeated[here] |= is_among(hashes[here], known)
         duplicate[identified] = repeated
         return duplicate
 
     def remember(self, rows: pa.Table, clock: datetime | None) -> None:
         """Add the ids of ``rows`` (HOUR, ID_HASH). Forget hours that are further behind ``clock`` than the horizon."""
         hashes, hours = _columns(rows.filter(pc.is_valid(rows[ID_HASH])), ID_HASH, HOUR)
-        for hour in np.unique(hours):
-            known = self._by_hour.get(int(hour), np.empty(0, dtype=np.int64))
-            self._by_hour[int(hour)] = np.union1d(known, hashes[hours == hour])
+        order = np.argsort(hours, kind="stable")
+        there, starts = np.unique(hours[order], return_index=True)
+        # Of no rows, numpy makes one empty part.
+        for hour, some in zip(there.tolist(), np.split(hashes[order], starts[1:]), strict=False):
+            self._add(hour, np.unique(some))
         if clock is not None:
             oldest = int((clock - self._horizon).timestamp() * 1_000_000)
             self._by_hour = {hour: known for hour, known in self._by_hour.items() if hour >= oldest}
+
+    def _add(self, hour: int, fresh: Integers) -> None:
+        known = self._by_hour.setdefault(hour, [])
+        while known and len(known[-1]) <= len(fresh):
+            fresh = np.union1d(known.pop(), fresh)
+        known.append(fresh)
 
 
 def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
@@ -120,5 +130,5 @@ def _hash(source: Source) -> Column:
     return F.when(identity.isNotNull(), F.xxhash64(identity, F.col(HOUR)))
 
 
-def _columns(rows: pa.Table, *names: str) -> list[Hashes]:
+def _columns(rows: pa.Table, *names: str) -> list[Integers]:
     return [rows[name].cast(pa.int64()).to_numpy() for name in names]

@@ -26,14 +26,14 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
 from hourline_core.model.scratch_columns import NOT_TAKEN_OUTCOMES, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage import commits
+from speed_layer.sorted_arrays import Integers, is_among
 
-Offsets = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 Where = list[list[tuple[str, str, int]]]
 Partition = tuple[str, int]
 """A partition of a topic, by the topic's id."""
 _Held = TypeVar("_Held")
-_NONE: Offsets = np.empty(0, dtype=np.int64)
+_NONE: Integers = np.empty(0, dtype=np.int64)
 _ADDRESSES = pa.schema({TOPIC_ID: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()})
 _ADDRESS = _ADDRESSES.names
 
@@ -63,8 +63,8 @@ class Reprocessing:
         self._progress, self._events, self._rejected_records = progress, events, rejected
         self._met = set(topic_ids)
         self._ahead: dict[Partition, list[Range]] = {}
-        self._archived: dict[Partition, Offsets] = {}
-        self._rejected: dict[Partition, Offsets] = {}
+        self._archived: dict[Partition, Integers] = {}
+        self._rejected: dict[Partition, Integers] = {}
         self._partly_rejected: set[tuple[str, int, int, int]] = set()
         for topic_id, reading in progress.readings(topic_ids).items():
             self._expect(topic_id, reading, reading.next_offsets)
@@ -89,7 +89,7 @@ class Reprocessing:
         self._archived |= {partition: np.unique(offsets) for partition, offsets in _by_partition(archived).items()}
         self._rejected |= _by_partition(refused)
         # Of records of which something else is archived: there are none but exploded ones.
-        partly = refused.filter(pa.array(_mark(refused, self._archived, _among)))
+        partly = refused.filter(pa.array(_mark(refused, self._archived, is_among)))
         self._partly_rejected |= set(zip(*(column.to_pylist() for column in partly.columns), strict=True))
 
     def mark_counted(self, rows: pa.Table) -> Marks:
@@ -99,7 +99,7 @@ class Reprocessing:
         if not self._ahead:
             return np.zeros(rows.num_rows, dtype=np.bool_)
         addresses = rows.select(_ADDRESS)
-        archived = _mark(addresses, self._archived, _among)
+        archived = _mark(addresses, self._archived, is_among)
         for row in np.flatnonzero(archived) if self._partly_rejected else ():
             archived[row] = tuple(column[row].as_py() for column in addresses.columns) not in self._partly_rejected
         without_event = pc.is_in(rows[OUTCOME], pa.array(_KEPT_NOWHERE)).to_numpy()
@@ -194,28 +194,22 @@ def _of_topic(table: DeltaTable, topic_id: str | None, where: Where, *columns: s
     return own.rename_columns([TOPIC_ID, PARTITION, OFFSET, *columns])
 
 
-def _by_partition(rows: pa.Table) -> dict[Partition, Offsets]:
+def _by_partition(rows: pa.Table) -> dict[Partition, Integers]:
     """By partition, the sorted offsets of ``rows`` (TOPIC_ID, PARTITION, OFFSET)."""
     partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
-    found: dict[Partition, Offsets] = {}
+    found: dict[Partition, Integers] = {}
     for of in rows.group_by([TOPIC_ID, PARTITION]).aggregate([]).to_pylist():
         here = (partitions == of[PARTITION]) & pc.equal(rows[TOPIC_ID], of[TOPIC_ID]).to_numpy()
         found[of[TOPIC_ID], of[PARTITION]] = np.sort(offsets[here])
     return found
 
 
-def _among(offsets: Offsets, held: Offsets) -> Marks:
-    places = np.minimum(np.searchsorted(held, offsets), len(held) - 1)
-    marks: Marks = held[places] == offsets
-    return marks
-
-
-def _within(offsets: Offsets, ranges: list[Range]) -> Marks:
+def _within(offsets: Integers, ranges: list[Range]) -> Marks:
     marks: Marks = np.logical_or.reduce([(offsets >= first) & (offsets < end) for first, end in ranges])
     return marks
 
 
-def _mark(rows: pa.Table, held: Mapping[Partition, _Held], is_held: Callable[[Offsets, _Held], Marks]) -> Marks:
+def _mark(rows: pa.Table, held: Mapping[Partition, _Held], is_held: Callable[[Integers, _Held], Marks]) -> Marks:
     """Return by row (TOPIC_ID, PARTITION, OFFSET) whether its offset is held in its partition."""
     partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
     marks = np.zeros(rows.num_rows, dtype=np.bool_)

@@ -1,5 +1,6 @@
 """Which events are duplicates of ones seen before, against a plain Python set."""
 
+import random
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ def table(batch: list[Seen]) -> pa.Table:
     rows = [
         {
             HOUR: BASE + timedelta(hours=hour),
-            ID_HASH: None if identity is None else hour * 100 + identity,
+            ID_HASH: None if identity is None else hour * 10_000 + identity,
             TOPIC_ID: topic_id,
             PARTITION: partition,
             OFFSET: offset,
@@ -63,6 +64,18 @@ def test_the_first_of_each_id_and_hour_counts_and_no_other(batches: list[list[Se
         got = known.duplicates(rows)
         assert got.tolist() == [expected[address] for _, _, address in batch]
         known.remember(rows.filter(pa.array(~got)), BASE + timedelta(hours=6))
+
+
+def test_many_ids_of_few_hours_in_many_batches() -> None:
+    known, chance = Deduplicator(timedelta(days=1)), random.Random(1)  # noqa: S311 (the same numbers each time)
+    seen: set[tuple[int, int]] = set()
+    for batch in range(60):
+        ids = [(chance.randint(0, 3), chance.randint(0, 5_000)) for _ in range(chance.choice([1, 10, 300]))]
+        ids = list(dict.fromkeys(ids))
+        rows = table([(hour, identity, ("a", 0, offset, 0)) for offset, (hour, identity) in enumerate(ids)])
+        assert known.duplicates(rows).tolist() == [one in seen for one in ids], f"batch {batch}"
+        known.remember(rows, BASE + timedelta(hours=6))
+        seen.update(ids)
 
 
 def test_an_hour_beyond_the_horizon_is_forgotten() -> None:
