@@ -1,6 +1,6 @@
 """Quotes names and values for DuckDB SQL. No other file does."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from hourline_core.model.hours import sql_timestamp
 
@@ -13,5 +13,5 @@ def identifier(name: str) -> str:
 def literal(value: str | datetime) -> str:
     """A text (VARCHAR), or an aware moment (TIMESTAMPTZ)."""
     if isinstance(value, datetime):
-        return f"TIMESTAMPTZ '{sql_timestamp(value.astimezone(UTC))}'"
+        return f"TIMESTAMPTZ '{sql_timestamp(value)}'"
     return "'" + value.replace("'", "''") + "'"

@@ -1,6 +1,6 @@
 """Hours and ranges as people write them."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
 
 import pytest
@@ -16,6 +16,7 @@ from hourline_core.model.hours import (
     parse_hour,
     parse_range,
     parse_window_time,
+    sql_timestamp,
     time_text,
 )
 from hourline_core.model.windows import HOURLY
@@ -43,11 +44,19 @@ def test_a_time_that_is_not_on_the_hour_is_refused_with_the_hours_beside_it() ->
         parse_hour("2013-01-05T14:30")
 
 
-@pytest.mark.parametrize("text", ["2013-01-05 14:30", "2013-01-05 14:30:01", "2013-01-05 14:30:01.000500"])
+@pytest.mark.parametrize(
+    "text", ["2013-01-05 14:30", "2013-01-05 14:30:01", "2013-01-05 14:30:01.000500", "0987-01-05 14:30"]
+)
 def test_the_time_of_a_window_is_read_back_from_its_text(text: str) -> None:
     assert moment_text(parse_window_time(text)) == text
     assert time_text(parse_window_time(text)) == f"{text.replace(' ', 'T')}Z"
     assert parse_window_time(time_text(parse_window_time(text))) == parse_window_time(text)
+
+
+def test_a_year_has_four_digits_in_every_text() -> None:
+    hour = datetime(987, 1, 5, 14, tzinfo=UTC)
+    assert parse_hour(hour_text(hour)) == hour
+    assert sql_timestamp(hour.astimezone(timezone(timedelta(hours=2)))) == "0987-01-05T14:00:00.000000Z"
 
 
 def test_what_is_no_time_is_refused_with_an_example() -> None:
