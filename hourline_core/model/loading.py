@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.base import Declaration
 from hourline_core.model.cross_checks import find_mistakes, find_view_clashes
+from hourline_core.model.home_folder import expand_home
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
 from hourline_core.model.rollup import Rollup, resolve_rollups
@@ -100,7 +101,7 @@ class _Loading:
         if self.mistakes or settings is None:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:
-            settings = settings.model_copy(update={"workspace": workspace.expanduser().absolute()})
+            settings = settings.model_copy(update={"workspace": expand_home(workspace).absolute()})
         project = Project(self.root, settings, sources, metrics, over, self.documents)
         if folders and "://" not in project.tables and (odd := _UNREADABLE.search(project.tables)):
             raise UsageError(

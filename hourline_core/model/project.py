@@ -8,6 +8,7 @@ from typing import Literal
 
 from hourline_core.errors import DeclarationError, UsageError, did_you_mean
 from hourline_core.model.cross_checks import find_mistakes
+from hourline_core.model.home_folder import expand_home
 from hourline_core.model.metric import Metric
 from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.model.settings import Settings
@@ -87,7 +88,7 @@ class Project:
     @property
     def workspace(self) -> Path:
         """The absolute path of the workspace. It need not exist yet."""
-        return self.root.absolute() / self.settings.workspace.expanduser()
+        return self.root.absolute() / expand_home(self.settings.workspace)
 
     @property
     def tables(self) -> str:
@@ -97,7 +98,7 @@ class Project:
             return str(self.workspace / "tables")
         if "://" in tables:
             return tables.rstrip("/")
-        return str(self.root.absolute() / Path(tables).expanduser())
+        return str(self.root.absolute() / expand_home(tables))
 
     def source_of(self, metric: Metric) -> Source:
         """The source that ``metric`` is computed from."""
@@ -120,5 +121,6 @@ class Project:
 
 
 def place_of(documents: Mapping[tuple[str, str], Document], kind: str, name: str, path: KeyPath = ()) -> str:
+    """The place of an item, as ``Project.where_declared`` gives it."""
     document = documents.get((kind, name))
     return document.place(path) if document else f"{kind} '{name}'"

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Literal, cast
 
 from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.model.home_folder import expand_home
 
 Format = Literal["csv", "jsonl", "parquet"]
 _ENDINGS: dict[str, Format] = {
@@ -66,7 +67,7 @@ def find_data_file(name: str, format: Format | None = None) -> DataFile:
     missing, empty or unreadable file, a folder, an unknown ending, and a zip without a clear member.
     """
     path_text, _, member = name.partition("::")
-    path = Path(path_text).expanduser()
+    path = expand_home(path_text)
     _require_file(path)
     if path.suffix.lower() == ".zip":
         member = _choose_member(path, member)

@@ -66,6 +66,10 @@ packings = pytest.mark.parametrize("pack", [plain, gzipped, zipped])
 Pack = Callable[[Path, bytes], Path]
 
 
+def test_a_file_in_the_home_folder_of_nobody_is_not_there() -> None:
+    assert refusal("~nobody-here/a.csv").startswith("there is no file ~nobody-here/a.csv")
+
+
 # JSON lines
 
 

@@ -24,6 +24,14 @@ def test_workspace_and_tables_lie_where_the_settings_say(tmp_path: Path) -> None
     assert load_project(folder, {}).tables == str(folder / "data")
 
 
+def test_a_home_folder_that_is_unknown_is_a_name_as_any_other(tmp_path: Path) -> None:
+    settings = "workspace: ~nobody-here/work\ntables: ~nobody-here/tables\n"
+    folder = write_project(tmp_path / "shop", {"hourline.yaml": settings, "sources/flights.yaml": SOURCE})
+    project = load_project(folder, {})
+    assert (project.workspace, project.tables) == (folder / "~nobody-here/work", str(folder / "~nobody-here/tables"))
+    assert load_project(folder, {}, workspace=Path("~nobody-here")).workspace == Path.cwd() / "~nobody-here"
+
+
 @pytest.mark.parametrize("odd", ["%", "a%20b", "back\\slash", "new\nline", "tab\tbed"])
 def test_tables_lie_where_all_that_reads_them_finds_them(odd: str, tmp_path: Path) -> None:
     folder = write_project(tmp_path / "shop", {"hourline.yaml": "", "sources/flights.yaml": SOURCE})
