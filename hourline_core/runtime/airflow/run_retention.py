@@ -79,12 +79,15 @@ class RunRetention:
 
 
 def delete_older(folder: Path, oldest: datetime) -> None:
-    """Delete the files below ``folder`` that were last written before ``oldest`` (UTC), and empty folders."""
+    """Delete the files below ``folder`` that were last written before ``oldest`` (UTC), and empty folders. Raises
+    OSError.
+    """
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             file = Path(place, name)
-            if file.lstat().st_mtime < oldest.timestamp():
-                file.unlink()
+            with suppress(FileNotFoundError):  # Airflow has deleted it meanwhile.
+                if file.lstat().st_mtime < oldest.timestamp():
+                    file.unlink()
         if not any(Path(place).iterdir()) and Path(place).stat().st_mtime < oldest.timestamp():
             Path(place).rmdir()
 

@@ -4,6 +4,8 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from hourline import load_project
 from hourline.initialise import initialise
 from hourline_core.runtime.airflow.configuration import home
@@ -24,6 +26,14 @@ def test_old_logs_go_and_folders_that_are_empty_then(tmp_path: Path) -> None:
     os.utime(tmp_path / "logs" / "a", (0, 0))
     delete_older(tmp_path / "logs", NOW - timedelta(days=90))
     assert not (tmp_path / "logs" / "a").exists()
+
+
+def test_a_log_that_airflow_deletes_meanwhile_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "old.log").touch()
+    os.utime(tmp_path / "old.log", (0, 0))
+    monkeypatch.setattr(os, "walk", lambda folder, topdown: [(str(folder), [], ["gone.log", "old.log"])])
+    delete_older(tmp_path, NOW)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_log_that_is_written_goes_on_at_its_beginning(tmp_path: Path) -> None:
