@@ -72,7 +72,7 @@ def record_times(
     bootstrap: str, topic: str, offsets: Mapping[int, int], client_options: Mapping[str, str], seconds: float
 ) -> dict[int, datetime]:
     """By partition, Kafka's timestamp (UTC) of the first record at or after an offset. A partition without such a
-    record, or whose record has not come within ``seconds``, is left out.
+    record, or whose record has no timestamp or has not come within ``seconds``, is left out.
 
     Raises BrokerError when the client refuses its options.
     """
@@ -86,8 +86,8 @@ def record_times(
             message = consumer.poll(left)
             if message is None or (partition := message.partition()) not in waiting:
                 continue
-            if (failed := message.error()) is None:
-                found[partition] = _EPOCH + timedelta(milliseconds=message.timestamp()[1])
+            if (failed := message.error()) is None and (sent := _timestamp_of(message)):
+                found[partition] = sent
             if failed is None or failed.code() == KafkaError._PARTITION_EOF:
                 waiting.discard(partition)
     finally:
@@ -133,14 +133,18 @@ def _partition_of(message: Message) -> Partition:
 
 
 def _record_of(message: Message) -> KafkaRecord:
-    kind, milliseconds = message.timestamp()
     headers: dict[str, str | bytes | None] = dict(message.headers() or ())
     return KafkaRecord(
-        None if kind == TIMESTAMP_NOT_AVAILABLE else _EPOCH + timedelta(milliseconds=milliseconds),
+        _timestamp_of(message),
         _bytes(message.key()),
         _bytes(message.value()),
         {name: _bytes(value) for name, value in headers.items()},
     )
+
+
+def _timestamp_of(message: Message) -> datetime | None:
+    kind, milliseconds = message.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

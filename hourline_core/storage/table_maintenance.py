@@ -22,7 +22,7 @@ class TableMaintenance:
 
     @property
     def line(self) -> list[str]:
-        """One line with everything that was done. None: nothing was."""
+        """One line with everything that was done. Empty: nothing was."""
         return [f"{self.name}: {'would have ' if self.dry_run else ''}{', '.join(self.done)}"] if self.done else []
 
     def compact(self, by: str, saving: int = 1) -> bool:

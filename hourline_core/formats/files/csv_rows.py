@@ -7,21 +7,19 @@ An empty cell is null. In a column of numbers or booleans, NA, NaN and NULL are 
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import IO
 
 from hourline_core.errors import UsageError
+from hourline_core.formats.files.arrow_json import quote
 from hourline_core.formats.files.data_file import DataFile
 
 _ROWS_AT_ONCE = 2000
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
 _NO_VALUE = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null"})
-
-_quote = json.JSONEncoder(ensure_ascii=False).encode
 
 Row = tuple[int, list[str]]
 """The number of a row's last line, and its cells."""
@@ -52,7 +50,7 @@ class CsvRows:
         self._encoders = [self._encoder(patterns) for patterns in possible]
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        template = "{" + ",".join(_quote(name).replace("%", "%%") + ":%s" for name in self.columns) + "}"
+        template = "{" + ",".join(quote(name).replace("%", "%%") + ":%s" for name in self.columns) + "}"
         for rows in self._batches():
             by_column = zip(*(cells for _, cells in rows), strict=True)
             encoded = [list(map(encode, cells)) for encode, cells in zip(self._encoders, by_column, strict=True)]
@@ -62,7 +60,7 @@ class CsvRows:
 
     def _encoder(self, patterns: list[re.Pattern[str]]) -> Callable[[str], str]:
         if not patterns:
-            return lambda cell: "null" if cell in self._null else _quote(cell)
+            return lambda cell: "null" if cell in self._null else quote(cell)
         nothing = _NO_VALUE | self._null
         if patterns == [_BOOLEAN]:
             return lambda cell: "null" if cell in nothing else cell.lower()
