@@ -6,14 +6,14 @@ A new aggregate is a class in a file of its own and a line in ``_CLASSES``. The 
 
 from collections.abc import Mapping
 
-from hourline_core.aggregates.any_every import Condition
+from hourline_core.aggregates.any_every import AnyEvery
 from hourline_core.aggregates.base import TOLERANCE, Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.count import Count
 from hourline_core.aggregates.distinct import Distinct
-from hourline_core.aggregates.first_last import End
+from hourline_core.aggregates.first_last import FirstLast
 from hourline_core.aggregates.keyed_fold import KeyedFold
 from hourline_core.aggregates.mean import Mean
-from hourline_core.aggregates.min_max import Extreme
+from hourline_core.aggregates.min_max import MinMax
 from hourline_core.aggregates.quantile import Quantile
 from hourline_core.aggregates.rate import Rate
 from hourline_core.aggregates.ratio import Ratio
@@ -28,10 +28,10 @@ __all__ = ["TOLERANCE", "Aggregate", "StateColumn", "UnsuitableArgumentError", "
 _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "count": Count,
     "sum": Sum,
-    "min": Extreme,
-    "max": Extreme,
-    "first": End,
-    "last": End,
+    "min": MinMax,
+    "max": MinMax,
+    "first": FirstLast,
+    "last": FirstLast,
     "mean": Mean,
     "variance": Variance,
     "stddev": Variance,
@@ -42,8 +42,8 @@ _CLASSES: Mapping[MeasureKind, type[Aggregate]] = {
     "top": Top,
     "ratio": Ratio,
     "rate": Rate,
-    "any": Condition,
-    "every": Condition,
+    "any": AnyEvery,
+    "every": AnyEvery,
     "user_defined": UserDefined,
     "fold": KeyedFold,
 }

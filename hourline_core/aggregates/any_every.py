@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 
 
-class Condition(Aggregate):
+class AnyEvery(Aggregate):
     """``any(x)`` or ``every(x)``, over the events for which the condition is not null."""
 
     def values(self, argument_type: str) -> list[str]:

@@ -18,7 +18,7 @@ before tie.
 """
 
 
-class End(Aggregate):
+class FirstLast(Aggregate):
     """``first(x)`` or ``last(x)`` by event time, over the events in which x is not null."""
 
     def values(self, argument_type: str) -> list[str]:

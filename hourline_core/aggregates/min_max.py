@@ -8,7 +8,7 @@ from hourline_core.aggregates.sum import WIDER
 _ORDERED = {*WIDER, "float", "double", "string", "date", "timestamp", "timestamp_ntz"}
 
 
-class Extreme(Aggregate):
+class MinMax(Aggregate):
     """``min(x)`` or ``max(x)``. Both engines have a function of that name."""
 
     def values(self, argument_type: str) -> list[str]:

@@ -13,7 +13,7 @@ def of_declaration(tables: MetricTables) -> str:
     return f"metric = {literal(tables.metric.name)} AND declaration = {literal(tables.declaration)}"
 
 
-def marks_sql(tables: MetricTables) -> str:
+def cutoffs_sql(tables: MetricTables) -> str:
     """A query: hour, cutoff (null: not covered), blocked_cutoff (null: not blocked), expectations (the hash of those
     of its audit).
     """

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hour_state import WEAKEST_FIRST
-from hourline_core.sql.coverage import marks_sql
+from hourline_core.sql.coverage import cutoffs_sql
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import last_arrivals_sql
 
@@ -94,6 +94,6 @@ def _counted_sql(tables: MetricTables, sequence: int) -> str:
             h.events, h.late, c.cutoff, h.closed, c.blocked_cutoff, c.expectations,
             coalesce(greatest(above.last, unseen.last) > c.blocked_cutoff, false) AS fresh
         FROM hourline.source_hours_{source.name} h
-        LEFT JOIN ({marks_sql(tables)}) c USING (hour)
+        LEFT JOIN ({cutoffs_sql(tables)}) c USING (hour)
         LEFT JOIN unseen USING (hour)
         LEFT JOIN above USING (hour)"""
