@@ -1,0 +1,1 @@
+"""The speed layer: reads Kafka, validates and archives events, and writes provisional results."""

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from hourline_core.errors import BrokerError, FaultError
 from hourline_core.model import Project
 from speed_layer.continuity import Continuity
-from speed_layer.idle_partitions import Silence
+from speed_layer.idle_partitions import IdlePartitions
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished, MicroBatch, Read
 from speed_layer.record_origin import Origin
@@ -87,19 +87,19 @@ class ForeachBatch:
                     self.error = self.error or error
                 raise
 
-    def pass_silence(self, silence: Silence) -> None:
+    def advance_idle_clock(self, idle: IdlePartitions) -> None:
         """Let the source's clock go on without its idle partitions, between two micro-batches. Raises ConflictError
         when another process writes to progress.
         """
-        if not silence.moves_clock():
+        if not idle.moves_clock():
             return
-        ends = silence.ask_ends()  # which may take seconds, in which a micro-batch can begin
+        ends = idle.ask_ends()  # which may take seconds, in which a micro-batch can begin
         if ends is not None and self._running.acquire(timeout=_SECONDS_FOR_MICRO_BATCH):
             try:
                 # What Spark has read must be committed first, or its partitions would seem to be idle.
                 self._wait_for_commit(_SECONDS_FOR_MICRO_BATCH)
-                if self._all_committed() and not self._stopped.is_set() and silence.moves_clock(ends):
-                    silence.commit(next(self._sequences), ends)
+                if self._all_committed() and not self._stopped.is_set() and idle.moves_clock(ends):
+                    idle.commit(next(self._sequences), ends)
             finally:
                 self._running.release()
 

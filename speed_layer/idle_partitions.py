@@ -1,9 +1,9 @@
 """Lets the clock of a source go on without its idle partitions, so that the last hour before a quiet night closes.
 
-A micro-batch moves the clock by its records, and knows of no silence. Between two of them, the speed layer asks Kafka
-whether an idle partition has unread records: one that has is behind, and not idle. If the clock without the idle ones
-enters another hour, or closes one, the speed layer commits a row of progress that reads nothing and has this clock. So
-nobody else needs to know the time, and all readers see the same clock.
+A micro-batch moves the clock by its records, and does not know that others are missing. Between two of them, the speed
+layer asks Kafka whether an idle partition has unread records: one that has is behind, and not idle. If the clock
+without the idle ones enters another hour, or closes one, the speed layer commits a row of progress that reads nothing
+and has this clock. So nobody else needs to know the time, and all readers see the same clock.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,8 +23,8 @@ _ASKED_AGAIN = timedelta(seconds=15)
 """The minimum time between two requests to Kafka."""
 
 
-class Silence:
-    """Watches one source, whose tables are ``source_tables``.
+class IdlePartitions:
+    """Watches one source, whose tables are ``source_tables``, for partitions without records.
 
     ``ends`` asks Kafka for the ends of the committed records, and raises BrokerError. ``read`` says how far Spark has
     read. ``clock`` is the wall's (UTC).
@@ -42,7 +42,7 @@ class Silence:
         self._read = read
         self._clock = clock
         self._since = clock()
-        """Since when it watches, with Kafka there. It does not know of any silence before that."""
+        """Since when it watches, with Kafka there. Nothing was idle before that, as far as it knows."""
         self._asked: datetime | None = None
 
     def moves_clock(self, ends: Offsets | None = None) -> bool:
@@ -65,7 +65,7 @@ class Silence:
         try:
             return self._ends()
         except BrokerError:
-            self._since = now  # What producers could not send is no silence.
+            self._since = now  # Producers may have been unable to send.
             return None
 
     def commit(self, sequence: int, ends: Offsets) -> None:
@@ -78,7 +78,7 @@ class Silence:
         assert idle is not None
         tables.clock = tables.clock.without_idle(now, idle, self._unread(ends))
         # A metric that was declared since the last row has been written from this start on.
-        tables.finish(replace(last.of_silence(sequence, tables.clock, now), metrics=tables.written_metrics()))
+        tables.finish(replace(last.without_records(sequence, tables.clock, now), metrics=tables.written_metrics()))
 
     def _unread(self, ends: Offsets) -> list[tuple[str, int]]:
         """The partitions of which Kafka has unread records. Spark has also passed offsets without a record, such as the

@@ -29,7 +29,7 @@ from speed_layer.micro_batch import Finished
 from speed_layer.restarts import run_again_after_kafka
 from speed_layer.start_stream import StreamEnvironment, start_stream
 from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
-from speed_layer.takeover import OwnProgress
+from speed_layer.takeover import TakeoverCheck
 
 
 def run(
@@ -70,12 +70,12 @@ def run(
             ready.set()
             on_ready()
 
-    own, awaited = OwnProgress(project), AwaitedTopics(project, clock, on_kafka)
-    environment = StreamEnvironment(spark, project, bootstrap, drain, clock, on_finished, own)
+    takeover, awaited = TakeoverCheck(project), AwaitedTopics(project, clock, on_kafka)
+    environment = StreamEnvironment(spark, project, bootstrap, drain, clock, on_finished, takeover)
 
     def run_streams() -> list[str]:
         while not stop.is_set():
-            own.release()
+            takeover.refuse_takeover()
             if ready.is_set() and not drain:
                 awaited.look(bootstrap)  # A start makes the topics that are missing. A restart waits for them.
             sources = awaited.sources()

@@ -18,12 +18,12 @@ from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offse
 from speed_layer.consumer_group import ConsumerGroup
 from speed_layer.continuity import Continuity, last_read
 from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.idle_partitions import Offsets, Silence
+from speed_layer.idle_partitions import IdlePartitions, Offsets
 from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
 from speed_layer.stream import Stream
-from speed_layer.takeover import OwnProgress
+from speed_layer.takeover import TakeoverCheck
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
 # Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
@@ -51,8 +51,8 @@ class StreamEnvironment:
     """The wall's (UTC). It only dates the micro-batches."""
     on_finished: Callable[[Finished], None]
     """Called after each micro-batch."""
-    own: OwnProgress
-    """Of this process. A start notes what it opens there."""
+    takeover: TakeoverCheck
+    """A start lets it watch the progress that it opens."""
 
 
 def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Path, running: ExitStack) -> Stream:
@@ -71,7 +71,7 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
     continuity.refuse_missing_topics()
     topic_ids = ensure_topics(bootstrap, source, options)
     batch = open_micro_batch(spark, project, source, topic_ids.values(), environment.clock)
-    environment.own.hold(source, batch.source_tables.progress)
+    environment.takeover.watch(source, batch.source_tables.progress)
     batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
     readings = batch.source_tables.progress.readings(topic_ids.values())
     start = {
@@ -108,8 +108,9 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
             found |= {(continuity.topic_ids[topic], partition): end for partition, (_, end) in offsets.items()}
         return found
 
-    silence = Silence(batch.source_tables, ends, lambda: _read_up_to(query, continuity.topic_ids), environment.clock)
-    return Stream(foreach_batch, query, silence, continuity)
+    read = partial(_read_up_to, query, continuity.topic_ids)
+    idle_partitions = IdlePartitions(batch.source_tables, ends, read, environment.clock)
+    return Stream(foreach_batch, query, idle_partitions, continuity)
 
 
 def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:

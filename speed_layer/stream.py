@@ -17,7 +17,7 @@ from hourline_core.faults import explain_fault
 from hourline_core.machine import Surroundings
 from speed_layer.continuity import Continuity
 from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.idle_partitions import Silence
+from speed_layer.idle_partitions import IdlePartitions
 
 _SECONDS_FOR_READING = 5.0
 """The maximum time that a stop waits for records that Spark is reading."""
@@ -34,7 +34,7 @@ class Stream:
 
     foreach_batch: ForeachBatch
     query: StreamingQuery
-    silence: Silence
+    idle_partitions: IdlePartitions
     continuity: Continuity
     _failure: Exception | None = field(default=None, init=False)
 
@@ -60,15 +60,15 @@ def wait_for_end(
     """Wait until all streams have ended, one has failed, ``stop`` is set, or ``are_others`` says that other streams are
     to run. Without a stream, waits for the latter two. Returns those that have failed by themselves, and why.
 
-    Meanwhile, passes silence on to the clocks, unless the topics are drained. Raises KafkaAwayError when Kafka is no
-    longer alive.
+    Meanwhile, the clocks go on without idle partitions, unless the topics are drained. Raises KafkaAwayError when Kafka
+    is no longer alive.
     """
     while (not streams or any(stream.query.isActive for stream in streams)) and not stop.wait(0.1):
         if any(stream.failure() for stream in streams) or are_others():
             break
         for stream in streams:
             if not drain:
-                stream.foreach_batch.pass_silence(stream.silence)
+                stream.foreach_batch.advance_idle_clock(stream.idle_partitions)
                 stream.foreach_batch.look()
         if not kafka_alive():
             # Spark itself would ask Kafka for minutes before it gave up.

@@ -10,19 +10,19 @@ from hourline_core.model import Project, Source
 from hourline_core.storage.opening import open_table
 
 
-class OwnProgress:
-    """The progress that this process has opened for its streams, by source."""
+class TakeoverCheck:
+    """Compares the progress that this process has opened for its streams with what is there now."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._opened: dict[str, Progress] = {}
 
-    def hold(self, source: Source, progress: Progress) -> None:
-        """Note the ``progress`` of a source, which this process writes from now on."""
+    def watch(self, source: Source, progress: Progress) -> None:
+        """Watch the ``progress`` of a source, which this process writes from now on."""
         self._opened[source.name] = progress
 
-    def release(self) -> None:
-        """Raise ConflictError if another process has written to what is held. Then nothing is held any more."""
+    def refuse_takeover(self) -> None:
+        """Raise ConflictError if another process has written to what is watched. Otherwise, watch nothing any more."""
         layout = Layout.of(self._project)
         for name, progress in self._opened.items():
             now = open_table(layout.progress(self._project.sources[name]), layout.storage_options).version()

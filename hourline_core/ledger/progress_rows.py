@@ -180,9 +180,9 @@ class ProgressRow:
             replace(written, complete_from=sequence + 1) if written.metric == metric else written
             for written in last.metrics
         )
-        return replace(last.of_silence(sequence, last.source_clock, moment), metrics=metrics)
+        return replace(last.without_records(sequence, last.source_clock, moment), metrics=metrics)
 
-    def of_silence(self, sequence: int, clock: SourceClock, moment: datetime) -> "ProgressRow":
+    def without_records(self, sequence: int, clock: SourceClock, moment: datetime) -> "ProgressRow":
         """A row after this one that reads nothing, at ``clock``."""
         return replace(
             self,

@@ -8,7 +8,7 @@ import pytest
 import serving_layer
 from hourline_core.errors import BrokerError, ConflictError
 from hourline_core.ledger.source_clock import PartitionClock, SourceClock
-from speed_layer.idle_partitions import Offsets, Silence
+from speed_layer.idle_partitions import IdlePartitions, Offsets
 from tests.support.visits import Visit, Visits, hour
 
 IDLE = timedelta(minutes=30)
@@ -35,7 +35,9 @@ class Watched:
 
     def start(self, knows_metric: bool = True) -> None:
         self.visits.start(knows_metric=knows_metric)
-        self.silence = Silence(self.visits.source_tables, self.ask, lambda: self.read, clock=lambda: self.now)
+        self.idle_partitions = IdlePartitions(
+            self.visits.source_tables, self.ask, lambda: self.read, clock=lambda: self.now
+        )
 
     def ask(self) -> Offsets:
         self.asked += 1
@@ -46,14 +48,14 @@ class Watched:
     def pass_time(self, **time: float) -> bool:
         """Whether the clock moves after that time."""
         self.now += timedelta(**time)
-        if not self.silence.moves_clock():
+        if not self.idle_partitions.moves_clock():
             return False
-        ends = self.silence.ask_ends()
-        return ends is not None and self.silence.moves_clock(ends)
+        ends = self.idle_partitions.ask_ends()
+        return ends is not None and self.idle_partitions.moves_clock(ends)
 
     def commit(self) -> None:
         assert not isinstance(self.ends, BrokerError)
-        self.silence.commit(self.visits.sequence, self.ends)
+        self.idle_partitions.commit(self.visits.sequence, self.ends)
         self.visits.sequence += 1
 
     def closed(self) -> set[datetime]:

@@ -214,31 +214,31 @@ def test_the_end_does_not_wait_for_a_kafka_that_is_away(stream: ForeachBatch, ba
     assert stream.error is None, "to be told to stop is no fault"
 
 
-def test_silence_waits_for_what_was_read(stream: ForeachBatch, batch: Batch) -> None:
-    class Silence:
+def test_the_clock_of_idle_partitions_waits_for_what_was_read(stream: ForeachBatch, batch: Batch) -> None:
+    class Idle:
         def moves_clock(self, ends: object = None) -> bool:
             if ends:
-                batch.happened.append("silence looks at progress")
+                batch.happened.append("idle partitions look at progress")
             return True
 
         def ask_ends(self) -> object:
             return {("topic-id", 0): 1}
 
         def commit(self, sequence: int, ends: object) -> None:
-            batch.happened.append(f"silence as {sequence}")
+            batch.happened.append(f"clock as {sequence}")
 
     give(stream, 1)
-    passing = in_background(lambda: stream.pass_silence(cast(Any, Silence())))
+    passing = in_background(lambda: stream.advance_idle_clock(cast(Any, Idle())))
     batch.allowed.release()
     passing.join(SECONDS)
     assert batch.happened == [
         *("read 1", "commit 1 as 7", "maintain after 1"),
-        *("silence looks at progress", "silence as 8"),
+        *("idle partitions look at progress", "clock as 8"),
     ]
     batch.failing = {2}
     batch.allowed.release()
     give(stream, 2)
-    stream.pass_silence(cast(Any, Silence()))
+    stream.advance_idle_clock(cast(Any, Idle()))
     assert batch.happened[-1] == "read 2", "what was read is lost, and its partition is no idle one"
 
 

@@ -48,8 +48,8 @@ class ForeachBatch:
         self.happened.append("join")
         return self.in_time
 
-    def pass_silence(self, silence: object) -> None:
-        self.happened.append("silence")
+    def advance_idle_clock(self, idle: object) -> None:
+        self.happened.append("clock")
 
     def look(self) -> None:
         self.happened.append("look")

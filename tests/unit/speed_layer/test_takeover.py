@@ -13,7 +13,7 @@ from hourline_core.model import Project
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.takeover import OwnProgress
+from speed_layer.takeover import TakeoverCheck
 from tests.support.project_files import write_project
 
 FILES = {
@@ -35,24 +35,24 @@ def open_progress(project: Project) -> Progress:
 
 
 def test_what_this_process_has_written_itself_is_no_conflict(project: Project) -> None:
-    own, progress = OwnProgress(project), open_progress(project)
-    own.release()
-    own.hold(project.sources["visits"], progress)
+    check, progress = TakeoverCheck(project), open_progress(project)
+    check.refuse_takeover()
+    check.watch(project.sources["visits"], progress)
     commits.fence(progress.table)
-    own.release()
+    check.refuse_takeover()
 
 
 def test_another_writer_ends_the_restart(project: Project) -> None:
-    own, progress = OwnProgress(project), open_progress(project)
-    own.hold(project.sources["visits"], progress)
+    check, progress = TakeoverCheck(project), open_progress(project)
+    check.watch(project.sources["visits"], progress)
     commits.fence(open_progress(project).table)
     with pytest.raises(ConflictError, match="another process has written to the progress of source 'visits'"):
-        own.release()
+        check.refuse_takeover()
 
 
-def test_what_is_released_may_be_written_by_others(project: Project) -> None:
-    own, progress = OwnProgress(project), open_progress(project)
-    own.hold(project.sources["visits"], progress)
-    own.release()
+def test_what_was_looked_at_may_be_written_by_others(project: Project) -> None:
+    check, progress = TakeoverCheck(project), open_progress(project)
+    check.watch(project.sources["visits"], progress)
+    check.refuse_takeover()
     commits.fence(open_progress(project).table)  # as a gap that is passed does
-    own.release()
+    check.refuse_takeover()
