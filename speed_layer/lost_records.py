@@ -74,14 +74,11 @@ def explain_gaps(source: Source, gaps_of: Mapping[str, tuple[Gap, ...]]) -> str:
 
 
 def _describe(topic: str, gap: Gap) -> str:
-    times = [f"{word} {moment:%Y-%m-%d %H:%M:%S}" for word, moment in _times(gap) if moment]
+    known = (("after", gap.sent_after), ("before", gap.sent_before))
+    times = [f"{word} {moment:%Y-%m-%d %H:%M:%S}" for word, moment in known if moment]
     sent = f", sent {' and '.join(times)} UTC" if times else ""
     records = f"at most {gap.end - gap.first:,} record(s){sent}"
     return f"topic '{topic}' partition {gap.partition} offsets {gap.first} to {gap.end - 1}: {records}"
-
-
-def _times(gap: Gap) -> list[tuple[str, datetime | None]]:
-    return [("after", gap.sent_after), ("before", gap.sent_before)]
 
 
 def _last_sent(kept: tuple[DeltaTable, DeltaTable], topic_id: str, partition: int, end: int) -> datetime | None:

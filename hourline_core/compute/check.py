@@ -46,18 +46,20 @@ def find_unresolved(spark: SparkSession, project: Project) -> list[str]:
     """Every mistake in the declared expressions, one line each."""
     mistakes: list[str] = []
     for source in project.sources.values():
-        place = _Place(project, "source", source.name, source, [*source.fields, *source.explode], mistakes)
-        _check_source(spark, source, place)
-        if place.failed:
+        names = [*source.fields, *source.explode]
+        collector = _MistakeCollector(project, "source", source.name, source, names, mistakes)
+        _check_source(spark, source, collector)
+        if collector.failed:
             continue  # each of its metrics would repeat the mistake
         events = with_derived(empty_events(spark, source), source)
         named = [name for name in events.columns if not name.startswith(SCRATCH_PREFIX)]
         for metric in project.metrics_of(source.name):
-            _check_metric(spark, source, metric, _Place(project, "metric", metric.name, source, named, mistakes))
+            collector = _MistakeCollector(project, "metric", metric.name, source, named, mistakes)
+            _check_metric(spark, source, metric, collector)
     return mistakes
 
 
-class _Place:
+class _MistakeCollector:
     """Collects the mistakes of one declaration, with file and line. ``names`` are those that its expressions may
     use.
     """
@@ -70,7 +72,7 @@ class _Place:
         self.failed = False
 
     @contextmanager
-    def noting(self) -> Iterator[None]:
+    def collecting(self) -> Iterator[None]:
         try:
             yield
         except UnresolvedError as error:
@@ -86,29 +88,29 @@ class _Place:
         return did_you_mean(unknown[1], self.names) if unknown else ""
 
 
-def _check_source(spark: SparkSession, source: Source, place: _Place) -> None:
-    with place.noting():
+def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollector) -> None:
+    with collector.collecting():
         for name, text in source.explode.items():
             _refuse_unrepeatable(("explode", name), text)
         empty_events(spark, source)
-    if place.failed:
+    if collector.failed:
         return  # each of its expressions would repeat the mistake
-    with place.noting():
+    with collector.collecting():
         _refuse_unrepeatable(("event_time",), source.event_time.expression)
         event_time_type(spark, source)
     if source.branch and source.branch != OTHERWISE:
-        with place.noting():
+        with collector.collecting():
             _check_branch(spark, source, source.branch)
-    with place.noting():
+    with collector.collecting():
         for name, text in source.derived.items():
             _refuse_unrepeatable(("derived", name), text)
         events = with_derived(empty_events(spark, source), source)
         if source.id:
-            with place.noting():
+            with collector.collecting():
                 _refuse_unrepeatable(("id",), source.id)
                 type_of(events, source.id, ("id",))
         if source.where:
-            with place.noting():
+            with collector.collecting():
                 _refuse_unrepeatable(("where",), source.where)
                 check_condition(events, source.where)
 
@@ -128,25 +130,25 @@ def _check_branch(spark: SparkSession, source: Source, condition: str) -> None:
     )
 
 
-def _check_metric(spark: SparkSession, source: Source, metric: Metric, place: _Place) -> None:
+def _check_metric(spark: SparkSession, source: Source, metric: Metric, collector: _MistakeCollector) -> None:
     """Check the metric as a whole. If that fails, check each expression alone, so that every mistake is reported."""
     repeatable: dict[Path, str] = {}
     for path, expression in named_expressions(metric).items():
-        with place.noting():
+        with collector.collecting():
             _refuse_unrepeatable(path, expression)
             repeatable[path] = expression
     try:
         plan = plan_aggregation(spark, source, metric)
         for name, mistake in find_mistakes_of_classes(spark, plan):
-            with place.noting():
+            with collector.collecting():
                 raise UnresolvedError(("measures", name), mistake)
     except UnresolvedError as error:
         events = with_derived(empty_events(spark, source), source)
         for path, expression in repeatable.items():
-            with place.noting():
+            with collector.collecting():
                 type_of(events, expression, path)
-        if not place.failed:
-            with place.noting():
+        if not collector.failed:
+            with collector.collecting():
                 raise UnresolvedError(error.path, str(error)) from error
 
 

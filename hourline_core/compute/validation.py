@@ -108,7 +108,7 @@ def _event_time(time: EventTime, spark_type: str) -> Column:
             moment = F.when(F.trim(raw).rlike(ISO_WITH_OFFSET), F.trim(raw).try_cast("timestamp"))
         case "local":
             moment = F.when(F.trim(raw).rlike(ISO_LOCAL), F.trim(raw).try_cast("timestamp_ntz")).cast("timestamp")
-        case encoding if spark_type in ("tinyint", "smallint", "int", "bigint"):
+        case encoding if spark_type in ("int", "bigint"):
             most, exactly = (
                 (250_000_000_000, F.timestamp_seconds)
                 if encoding == "epoch_seconds"

@@ -190,6 +190,7 @@ class Layout:
 
     @classmethod
     def of(cls, project: Project) -> "Layout":
+        """The addresses of the tables of ``project``."""
         return cls(project.tables.rstrip("/"), dict(project.settings.storage_options))
 
     def events(self, source: Source) -> str:

@@ -24,6 +24,7 @@ RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged", "_states")
 
 
 def is_column_name(text: str) -> bool:
+    """Whether ``text`` has the form of a dimension's or measure's name."""
     return bool(re.fullmatch(LOWER, text)) and len(text) <= LONGEST
 
 

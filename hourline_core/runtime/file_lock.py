@@ -45,10 +45,11 @@ class HeldLock:
 def hold_lock(path: Path, doing: str, waiting: Callable[[], None] | None = None) -> Iterator[HeldLock]:
     """Hold the lock on ``path`` within the block.
 
-    If the process that took the lock has died and only such a child holds it, waits for the child's end.
+    Raises ConflictError, "process 123 " and ``doing``, when the process that took the lock lives. If it has died, and
+    only a child that has inherited the lock still holds it, waits for the child's end for at most 20 s before that.
 
-    Raises ConflictError, "process 123 " and ``doing``, when a living process holds the lock. With ``waiting``, waits
-    instead until the lock is free, and calls ``waiting`` 20 times a second, which may raise to give up.
+    With ``waiting``, waits instead until the lock is free, and calls ``waiting`` 20 times a second, which may raise to
+    give up.
     """
     fd = _take_current(path, doing, waiting)
     try:

@@ -40,10 +40,12 @@ class Jar:
 
     @property
     def file_name(self) -> str:
+        """Its name in the cache."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
     def repository_path(self) -> str:
+        """Its path below the URL of a Maven repository."""
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.file_name}"
 
 

@@ -64,6 +64,7 @@ class Supervised:
         """The process id of the command itself."""
 
     def alive(self) -> bool:
+        """Whether the command still runs."""
         return self._watchdog.poll() is None
 
     def wait(self, timeout: float | None = None) -> int:

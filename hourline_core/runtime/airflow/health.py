@@ -63,9 +63,11 @@ class AirflowStatus:
 
     @property
     def healthy(self) -> bool:
+        """Whether Airflow runs, all of its parts are healthy, and no DAG file has an error."""
         return self.url is not None and not self.errors and all(part.health == "healthy" for part in self.parts)
 
     def as_json(self) -> dict[str, Any]:
+        """The status as plain values, for `--json`."""
         return {"healthy": self.healthy, **asdict(self)}
 
 

@@ -77,10 +77,12 @@ class Postgres:
         self._process.stop()
 
     def alive(self) -> bool:
+        """Whether the server still runs."""
         return self._process.alive()
 
     @property
     def pid(self) -> int:
+        """The process id of the server."""
         return self._process.pid
 
     def _delete_stale_lock(self) -> None:
