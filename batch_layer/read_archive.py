@@ -10,8 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer.deduplication import mark_first
 from batch_layer.plan import Job
-from hourline_core.compute.aggregation import apply_where, with_derived
 from hourline_core.compute.archive import from_archive
+from hourline_core.compute.resolve import apply_where, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source

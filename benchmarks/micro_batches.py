@@ -38,7 +38,8 @@ from benchmarks.figures import Figure
 from benchmarks.history import SHOPS, History
 from benchmarks.orders import fill, make_project, turnover, turnover_of
 from benchmarks.running import run
-from hourline_core.compute.aggregation import event_time_type, plan_aggregation
+from hourline_core.compute.aggregation import plan_aggregation
+from hourline_core.compute.resolve import event_time_type
 from hourline_core.compute.validation import validate
 from hourline_core.model import Project
 from hourline_core.model.scratch_columns import OUTCOME

@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.types import StructType
 
-from hourline_core.compute.aggregation import shorten_error, with_derived
 from hourline_core.compute.archive import from_archive
+from hourline_core.compute.resolve import shorten_error, with_derived
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp

@@ -5,14 +5,9 @@ from collections.abc import Collection
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline_core.compute.aggregation import (
-    AggregationPlan,
-    empty_events,
-    event_time_type,
-    make_nullable,
-    plan_aggregation,
-)
+from hourline_core.compute.aggregation import AggregationPlan, make_nullable, plan_aggregation
 from hourline_core.compute.projection import Projection
+from hourline_core.compute.resolve import empty_events, event_time_type
 from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot

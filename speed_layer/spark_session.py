@@ -5,9 +5,10 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from hourline_core.compute.aggregation import event_time_type, plan_aggregation
+from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.projection import Projection
+from hourline_core.compute.resolve import event_time_type
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock, wall_clock

@@ -6,23 +6,22 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from hourline_core.compute.aggregation import (
-    Path,
+from hourline_core.compute.aggregation import named_expressions, plan_aggregation
+from hourline_core.compute.check_classes import find_mistakes_of_classes
+from hourline_core.compute.record import with_record
+from hourline_core.compute.resolve import (
     UnresolvedError,
     check_condition,
     empty_events,
     event_time_type,
-    named_expressions,
-    plan_aggregation,
     type_of,
     with_derived,
 )
-from hourline_core.compute.check_classes import find_mistakes_of_classes
-from hourline_core.compute.record import with_record
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
 from hourline_core.model.branches import OTHERWISE
 from hourline_core.model.scratch_columns import RECORD, SCRATCH_PREFIX
+from hourline_core.model.yaml_files import KeyPath
 
 # The two layers have other events at hand.
 _OTHER_ROWS = re.compile(r"\b(over(?=\s*\()|select(?=\s))", re.IGNORECASE)
@@ -132,7 +131,7 @@ def _check_branch(spark: SparkSession, source: Source, condition: str) -> None:
 
 def _check_metric(spark: SparkSession, source: Source, metric: Metric, collector: _MistakeCollector) -> None:
     """Check the metric as a whole. If that fails, check each expression alone, so that every mistake is reported."""
-    repeatable: dict[Path, str] = {}
+    repeatable: dict[KeyPath, str] = {}
     for path, expression in named_expressions(metric).items():
         with collector.collecting():
             _refuse_unrepeatable(path, expression)
@@ -152,7 +151,7 @@ def _check_metric(spark: SparkSession, source: Source, metric: Metric, collector
                 raise UnresolvedError(error.path, str(error)) from error
 
 
-def _refuse_unrepeatable(path: Path, expression: str) -> None:
+def _refuse_unrepeatable(path: KeyPath, expression: str) -> None:
     if match := _OTHER_ROWS.search(_QUOTED.sub("''", expression)):
         raise UnresolvedError(
             path, f"got {match[1].upper()}, allowed is an expression over one event, without windows and queries"

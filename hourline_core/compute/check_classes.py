@@ -11,7 +11,8 @@ from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_s
 from hourline_core.aggregates.user_fold_class import load_fold
 from hourline_core.aggregates.user_measure_class import load_class
 from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
-from hourline_core.compute.aggregation import AggregationPlan, empty_events, plan_aggregation, with_derived
+from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.compute.resolve import empty_events, with_derived
 from hourline_core.model import Project, UserMeasure
 
 _SLOW = 50e-6

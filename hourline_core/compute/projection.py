@@ -14,8 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from hourline_core.compute.aggregation import AggregationPlan, with_derived
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.panes import tile_keys
+from hourline_core.compute.resolve import with_derived
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OUTCOME, SCRATCH_PREFIX, visible_name
 

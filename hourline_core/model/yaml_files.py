@@ -18,6 +18,7 @@ from hourline_core.model.environment import SubstitutionError, substitute
 _NULL = "tag:yaml.org,2002:null"
 
 KeyPath = tuple[str, ...]
+"""The place of an item within a declaration, such as ``("measures", "worst")``."""
 
 
 @dataclass(frozen=True)

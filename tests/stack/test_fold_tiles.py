@@ -20,8 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.aggregates.user_fold_class import ORDER
-from hourline_core.compute.aggregation import apply_where, empty_events, plan_aggregation, with_derived
+from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.projection import Projection
+from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOME, PARTITION, PLACE
 from hourline_core.runtime.spark import spark_session
