@@ -5,6 +5,7 @@ refuses it delays and stops nothing: the next offsets are shown after the next m
 """
 
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -20,7 +21,9 @@ _SECONDS = 10.0
 """The time limit of a request."""
 
 _SECONDS_AT_END = 2.0
-"""The maximum time that a stop waits for the last request."""
+"""The maximum time between the last offsets and the end of a stop, which waits for their request: however many sources
+there are, they wait at the same time.
+"""
 
 Offsets = Mapping[str, Mapping[int, int]]
 """By topic and partition, the next offset to read."""
@@ -33,13 +36,15 @@ class ConsumerGroup:
         self._bootstrap, self._options, self._name = bootstrap, client_options, name
         self._changed = threading.Condition()
         self._offsets: Offsets = {}
+        self._shown = time.monotonic()
+        """When the last offsets were shown."""
         self._ended = False
         self._thread = threading.Thread(target=self._run, name=f"consumer group {name}", daemon=True)
 
     def show(self, offsets: Offsets) -> None:
         """Show these offsets soon. Returns at once."""
         with self._changed:
-            self._offsets = offsets
+            self._offsets, self._shown = offsets, time.monotonic()
             self._changed.notify()
 
     def __enter__(self) -> Self:
@@ -52,7 +57,7 @@ class ConsumerGroup:
         with self._changed:
             self._ended = True
             self._changed.notify()
-        self._thread.join(_SECONDS_AT_END)
+        self._thread.join(max(0.0, self._shown + _SECONDS_AT_END - time.monotonic()))
 
     def _run(self) -> None:
         with suppress(BrokerError), admin(self._bootstrap, self._options, "show offsets", _SECONDS) as client:
