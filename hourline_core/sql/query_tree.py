@@ -1,7 +1,7 @@
 """The names in a query, by the tree of DuckDB's own parser. Text in quotes or comments is no name."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,10 @@ import duckdb
 
 Node = dict[str, Any]
 """A part of a parsed query, as DuckDB's ``json_serialize_sql`` gives it."""
+
+_NO_TREE: Node = {"error": True}
+_DEEPEST = 400
+"""The maximum depth of a tree. What goes through it calls itself at each level, and Python allows 1,000 calls."""
 
 _NAMED_BY_TEXT = ("query", "query_table")
 """Table functions that take a table's name as text."""
@@ -34,10 +38,22 @@ class Names:
 
 
 def parse_query(database: duckdb.DuckDBPyConnection, query: str) -> Node:
-    """The tree of ``query``, one SELECT. If DuckDB cannot give it as a tree, its ``error`` is true."""
+    """The tree of ``query``, one SELECT. Its ``error`` is true if DuckDB cannot give it as a tree, or if it is too deep
+    for Python.
+    """
     ((text,),) = database.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
-    tree: Node = json.loads(text)
-    return tree
+    try:
+        tree: Node = json.loads(text)
+    except RecursionError:
+        return _NO_TREE
+    return _NO_TREE if _is_deep(tree) else tree
+
+
+def _is_deep(tree: Node) -> bool:
+    level: list[Any] = [tree]
+    for _ in range(_DEEPEST):
+        level = [part for node in level for part in _parts_of(node)]
+    return bool(level)
 
 
 def query_of(database: duckdb.DuckDBPyConnection, tree: Node) -> str:
@@ -50,8 +66,12 @@ def nodes_of(node: Any) -> Iterator[Node]:
     """All parts of a tree, from its root on."""
     if isinstance(node, dict):
         yield node
-    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+    for part in _parts_of(node):
         yield from nodes_of(part)
+
+
+def _parts_of(node: Any) -> Collection[Any]:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def named_table(node: Node) -> str | None:

@@ -32,6 +32,13 @@ def test_a_query_that_has_no_tree_may_name_any_table() -> None:
         assert find_names(database, "PIVOT totals ON n USING count(*)").may_be_any
 
 
+@pytest.mark.parametrize("terms", [100, 400, 470, 490, 900])
+def test_a_query_may_be_as_deep_as_duckdb_allows(terms: int) -> None:
+    with duckdb.connect() as database:
+        found = find_names(database, f"SELECT {' + '.join(['n'] * terms)} FROM totals")
+        assert found.may_be_any or found.tables == {"totals"}
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [
