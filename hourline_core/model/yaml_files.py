@@ -66,7 +66,7 @@ def read_yaml(root: Path, file: Path, environ: Mapping[str, str]) -> Document:
         return _mark_unreadable(
             document, line, f"got the byte 0x{error.object[error.start]:02x}, allowed is text in UTF-8"
         )
-    except MarkedYAMLError as error:
+    except (MarkedYAMLError, RecursionError) as error:
         return _mark_unreadable(document, *_describe_error(error))
     except YAMLError:
         bad = next((i for i, c in enumerate(text) if not (c.isprintable() or c in "\n\r\t")), 0)
@@ -89,7 +89,9 @@ def _mark_unreadable(document: Document, line: int, text: str) -> Document:
     return document
 
 
-def _describe_error(error: MarkedYAMLError) -> tuple[int, str]:
+def _describe_error(error: MarkedYAMLError | RecursionError) -> tuple[int, str]:
+    if isinstance(error, RecursionError):
+        return 1, "got lists and mappings hundreds deep, allowed are a few levels"
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "it cannot be parsed"
     if "'\\t'" in problem:

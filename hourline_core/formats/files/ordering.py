@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from hourline_core.errors import UsageError
+from hourline_core.errors import UsageError, first_line
 from hourline_core.formats.files.record import Kind, Rank, Record
 
 _RECORDS_AT_ONCE = 10_000
@@ -45,9 +45,9 @@ def sort_records(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
                 _store(records, database)
                 yield _sort(database)
             except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
-                reason = str(error).splitlines()[0]
                 raise UsageError(
-                    f"there is no space to sort the records in {folder} ({reason}); set TMPDIR to a folder with space"
+                    f"there is no space to sort the records in {folder} ({first_line(error)}); "
+                    "set TMPDIR to a folder with space"
                 ) from None
 
 

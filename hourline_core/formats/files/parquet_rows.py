@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hourline_core.errors import UsageError
+from hourline_core.errors import UsageError, first_line
 from hourline_core.formats.files.arrow_json import has_json_form, quote, to_json
 from hourline_core.formats.files.data_file import DataFile
 
@@ -53,4 +53,4 @@ class ParquetRows:
             try:
                 yield stack.enter_context(pq.ParquetFile(stream))
             except (pa.ArrowInvalid, OSError) as error:
-                raise UsageError(f"{self._file} is not a valid Parquet file: {str(error).splitlines()[0]}") from None
+                raise UsageError(f"{self._file} is not a valid Parquet file: {first_line(error)}") from None

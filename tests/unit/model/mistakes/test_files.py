@@ -29,6 +29,7 @@ from tests.support.declaration_mistakes import METRIC, SOURCE, UNCLOSED, mistake
             "2: this is not YAML (but found another document): write one document per file",
         ),
         (b"source: s\nwhere: \xff\n", "2: got the byte 0xff, allowed is text in UTF-8"),
+        (b"a: " + b"[" * 2000, "1: got lists and mappings hundreds deep, allowed are a few levels"),
         (b"source: s\nwhere: \x01\n", "2: got the control character '\\x01', allowed is printable text"),
         (
             "source: s\nmeasures: {n: count, n: count}\n",
