@@ -3,18 +3,28 @@
 import shutil
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from hourline_core.errors import UsageError
-from hourline_core.ledger.progress_rows import Position, ProgressRow
+from hourline_core.ledger.last_records import LastRecord
+from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
+from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import Project, Source
 from hourline_core.model.topics import topic_text
 from hourline_core.runtime.kafka_facts import KafkaFacts
+from hourline_core.runtime.kafka_records import Partition
 from hourline_core.runtime.topics import ensure_topic, find_topics, offsets_at, topic_offsets
 from speed_layer.continuity import differing_records
 from speed_layer.lost_records import deleted_ranges, describe_gaps
-from speed_layer.reset.positions import Target, choose_offsets, plan_move, refuse_lost_data, refuse_unknown_records
+from speed_layer.reset.positions import (
+    Available,
+    Move,
+    Target,
+    choose_offsets,
+    plan_move,
+    refuse_lost_data,
+    refuse_unknown_records,
+)
 from speed_layer.reset.tables import ResetTables, Touched, count_rows
 
 
@@ -28,60 +38,25 @@ class SourceReset:
 
     def __init__(self, project: Project, source: Source, bootstrap: str, target: Target) -> None:
         self._tables = ResetTables(project, source)
-        options = project.settings.kafka.options
-        topics = find_topics(bootstrap, source, options)
-        if not topics:
-            raise UsageError(
-                f"Kafka has no topic that matches {topic_text(source.topic)}, so there is nothing to reset"
-            )
-        facts = KafkaFacts(bootstrap, options, f"hourline.{project.name}.{source.name}")
-        ids = facts.ids(topics)
+        self._source, self._bootstrap, self._options = source, bootstrap, project.settings.kafka.options
+        self._kafka = KafkaFacts(bootstrap, self._options, f"hourline.{project.name}.{source.name}")
+        ids = self._kafka.ids(self._find_topics())
+        self._topic_ids = {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
         # Who only passes what is gone says nothing of a topic that is not there: the next start makes or refuses it.
-        missing = [] if target == {} else [topic for topic in topics if ids[topic] is None]
-        self._missing = {
-            topic: partial(ensure_topic, bootstrap, topic, source.partitions, options, source.retention)
-            for topic in missing
-        }
+        self._missing = [] if target == {} else [topic for topic, topic_id in ids.items() if topic_id is None]
         if self._missing and isinstance(target, Mapping):
             raise UsageError(
-                f"there is no topic '{next(iter(self._missing))}', so it has no offsets; leave --to out to recreate it"
+                f"there is no topic '{self._missing[0]}', so it has no offsets; leave --to out to recreate it"
             )
-        self._topic_ids = {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
-        topics = list(self._topic_ids)
-        available = {topic: topic_offsets(bootstrap, topic, options) for topic in topics}
-        readings = self._tables.progress.readings(self._topic_ids.values())
-        for topic, of in self._topic_ids.items():
-            refuse_lost_data(topic, available[topic], readings[of])
-        self._cluster = facts.cluster_id()
-        last_read = self._tables.progress.last_read()
-        self._last_records = {
-            (topic, number): record
-            for topic, of in self._topic_ids.items()
-            for (topic_id, number), record in last_read.records.items()
-            if topic_id == of
-        }
-        cut_off = [of for of, _, _ in differing_records(facts, self._last_records)]
-        if isinstance(target, datetime):
-            at = {topic: offsets_at(bootstrap, topic, target, options) for topic in topics}
-            target = {(topic, partition): offset for topic in topics for partition, offset in at[topic].items()}
-        chosen = choose_offsets(available, target)
-        self.moves = [
-            plan_move(topic, partition, ends, chosen.get((topic, partition)), readings[self._topic_ids[topic]])
-            for topic in topics
-            for partition, ends in available[topic].items()
-        ]
-        for move in self.moves:
-            if move.of in cut_off:
-                refuse_unknown_records(source, self._last_records.pop(move.of), move, chosen.get(move.of))
-        kept = (self._tables.events, self._tables.rejected)
-        self.gaps = {
-            topic: describe_gaps(bootstrap, options, source, (topic, of), deleted, self._tables.progress, kept)
-            for topic, of in self._topic_ids.items()
-            if (deleted := deleted_ranges(readings[of], available[topic]))
-        }
-        """By topic, what Kafka has deleted before it was read."""
+        self._cluster = self._kafka.cluster_id()
+        available = {topic: topic_offsets(bootstrap, topic, self._options) for topic in self._topic_ids}
+        of_ids = self._tables.progress.readings(self._topic_ids.values())
+        readings = {topic: of_ids[topic_id] for topic, topic_id in self._topic_ids.items()}
+        self._last_records = self._find_last_records()
+        self.moves = self._plan_moves(available, readings, target)
+        self.gaps = self._find_gaps(available, readings)
         self._checkpoints = project.workspace / "checkpoints"
-        count = len(topics) + len(self._missing)
+        count = len(self._topic_ids) + len(self._missing)
         self.touched = [
             *((f"topic {topic}", "recreated, without records") for topic in self._missing),
             (f"progress/{source.name}", f"{count:,} more rows" if count > 1 else "one more row"),
@@ -94,7 +69,10 @@ class SourceReset:
         """Commit the reset, and return its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another
         process writes to the tables.
         """
-        self._topic_ids |= {topic: make() for topic, make in self._missing.items()}
+        for topic in self._missing:
+            self._topic_ids[topic] = ensure_topic(
+                self._bootstrap, topic, self._source.partitions, self._options, self._source.retention
+            )
         sequence = self._tables.clear()
         last = self._tables.progress.last_row()
         rows = [
@@ -114,6 +92,52 @@ class SourceReset:
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         return sequence
 
+    def _find_topics(self) -> list[str]:
+        topics = find_topics(self._bootstrap, self._source, self._options)
+        if not topics:
+            raise UsageError(
+                f"Kafka has no topic that matches {topic_text(self._source.topic)}, so there is nothing to reset"
+            )
+        return topics
+
+    def _find_last_records(self) -> dict[Partition, LastRecord]:
+        """The last records that were read of the topics that are there."""
+        names = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
+        records = self._tables.progress.last_read().records
+        return {(names[of], number): record for (of, number), record in records.items() if of in names}
+
+    def _plan_moves(self, available: Available, readings: Mapping[str, Reading], target: Target) -> list[Move]:
+        """The moves of all partitions to the ``target``. The last records of those whose logs were cut off are dropped
+        from what Kafka still has.
+        """
+        for topic, reading in readings.items():
+            refuse_lost_data(topic, available[topic], reading)
+        cut_off = [of for of, _, _ in differing_records(self._kafka, self._last_records)]
+        if isinstance(target, datetime):
+            at = {topic: offsets_at(self._bootstrap, topic, target, self._options) for topic in available}
+            target = {(topic, partition): offset for topic, of in at.items() for partition, offset in of.items()}
+        chosen = choose_offsets(available, target)
+        moves = [
+            plan_move(topic, partition, ends, chosen.get((topic, partition)), readings[topic])
+            for topic, partitions in available.items()
+            for partition, ends in partitions.items()
+        ]
+        for move in moves:
+            if move.of in cut_off:
+                refuse_unknown_records(self._source, self._last_records.pop(move.of), move, chosen.get(move.of))
+        return moves
+
+    def _find_gaps(self, available: Available, readings: Mapping[str, Reading]) -> dict[str, tuple[Gap, ...]]:
+        """By topic, what Kafka has deleted before it was read."""
+        kept = (self._tables.events, self._tables.rejected)
+        return {
+            topic: describe_gaps(
+                self._bootstrap, self._options, self._source, (topic, of), deleted, self._tables.progress, kept
+            )
+            for topic, of in self._topic_ids.items()
+            if (deleted := deleted_ranges(readings[topic], available[topic]))
+        }
+
     def _position(self, topic: str) -> tuple[Position, ...]:
         return tuple(Position(move.partition, move.unread, move.offset) for move in self.moves if move.topic == topic)
 
@@ -127,16 +151,8 @@ class SourceReset:
             for move in self.moves
         ]
         rows = count_rows(self._tables.rejected, ahead) if ahead else 0
-        return (
-            [
-                (
-                    f"rejected/{self._tables.source.name}",
-                    f"{rows:,} record(s) are validated again, each when it is read again",
-                )
-            ]
-            if rows
-            else []
-        )
+        again = f"{rows:,} record(s) are validated again, each when it is read again"
+        return [(f"rejected/{self._source.name}", again)] if rows else []
 
 
 def _leftover(checkpoints: Path) -> list[Touched]:
