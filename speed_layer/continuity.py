@@ -19,12 +19,10 @@ from hourline_core.errors import BrokerError, HourlineError, SourceError, TopicR
 from hourline_core.ledger.last_read import LastRead
 from hourline_core.ledger.last_read import Partition as KnownPartition
 from hourline_core.ledger.last_records import LastRecord, checksum_of
-from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project, Source
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
-from hourline_core.storage.opening import exists, open_table
 from speed_layer.record_origin import TopicIds
 
 LastRecords = Mapping[KnownPartition, LastRecord]
@@ -193,10 +191,8 @@ class Continuity:
 
 def last_read(project: Project, source: Source) -> LastRead:
     """What progress says of the Kafka that the source was read from. Raises TableError."""
-    layout = Layout.of(project)
-    if not exists(layout.progress(source), layout.storage_options):
-        return LastRead()
-    return Progress(open_table(layout.progress(source), layout.storage_options)).last_read()
+    progress = find_progress(project, source)
+    return progress.last_read() if progress else LastRead()
 
 
 def differing_records(

@@ -8,13 +8,11 @@ that nothing is passed which Kafka has deleted meanwhile: see kafka_stream.py.
 from collections.abc import Callable
 
 from hourline_core.errors import LostRecordsError
-from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topics import find_topics, topic_offsets
-from hourline_core.storage.opening import exists, open_table
 from speed_layer.lost_records import deleted_ranges, explain_gaps
 from speed_layer.reset import SourceReset
 
@@ -41,10 +39,9 @@ def has_gaps(project: Project, source: Source, bootstrap: str) -> bool:
     """Whether Kafka has deleted records of the source before they were read. Raises TableError, and BrokerError if
     Kafka does not say.
     """
-    layout, options = Layout.of(project), project.settings.kafka.options
-    if not exists(layout.progress(source), layout.storage_options):
+    progress, options = find_progress(project, source), project.settings.kafka.options
+    if progress is None:
         return False
-    progress = Progress(open_table(layout.progress(source), layout.storage_options))
     ids = KafkaFacts(bootstrap, options, project.name).ids(find_topics(bootstrap, source, options))
     # Nothing was read of a topic that is not there; or it was deleted, which the start refuses.
     topics = {topic_id: topic for topic, topic_id in ids.items() if topic_id is not None}

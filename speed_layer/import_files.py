@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
-from hourline_core.ledger.layout import TIMESTAMP, Layout
-from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
@@ -35,7 +35,6 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
 )
-from hourline_core.storage.opening import exists, open_table
 from speed_layer.maintenance import maintain_after
 from speed_layer.micro_batch import Finished
 from speed_layer.open_micro_batch import open_micro_batch
@@ -142,10 +141,9 @@ def import_files(
 
 
 def touched_hours(project: Project, source: Source, files: list[HistoryFile]) -> set[datetime]:
-    """The hours that the rows of ``files`` lie in, whenever they were imported."""
-    layout = Layout.of(project)
-    progress = Progress(open_table(layout.progress(source), layout.storage_options))
-    return progress.hours_of([file.topic_id for file in files])
+    """The hours that the rows of ``files`` lie in, whenever they were imported. Raises TableError."""
+    progress = find_progress(project, source)
+    return progress.hours_of([file.topic_id for file in files]) if progress else set()
 
 
 def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
@@ -171,11 +169,8 @@ def _is_object(payload: bytes) -> bool:
 
 
 def _imported(project: Project, source: Source, topic_id: str) -> int:
-    layout = Layout.of(project)
-    if not exists(layout.progress(source), layout.storage_options):
-        return 0
-    progress = Progress(open_table(layout.progress(source), layout.storage_options))
-    return progress.reading(topic_id).next_offsets.get(0, 0)
+    progress = find_progress(project, source)
+    return progress.reading(topic_id).next_offsets.get(0, 0) if progress else 0
 
 
 def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:

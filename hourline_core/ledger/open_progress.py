@@ -6,13 +6,22 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.opening import exists, readable_versions
+from hourline_core.storage.opening import exists, open_table, readable_versions
+
+
+def find_progress(project: Project, source: Source) -> Progress | None:
+    """Progress at its newest version. None: no speed layer has started with this source. Raises TableError."""
+    layout = Layout.of(project)
+    if not exists(layout.progress(source), layout.storage_options):
+        return None
+    return Progress(open_table(layout.progress(source), layout.storage_options))
 
 
 def open_progress(project: Project, source: Source, opened: OpenTables, on_damage: OnDamage) -> Progress | None:
-    """Progress at its newest version. None: no speed layer has started with this source.
+    """As ``find_progress``, for a snapshot: among the tables ``opened``.
 
-    If it is damaged, raises TableError; or, if ``on_damage`` goes on, it is the newest version that can be read.
+    If it is damaged, or missing beside events, raises TableError. If ``on_damage`` goes on, it is the newest version
+    that can be read.
     """
     layout = Layout.of(project)
     uri = layout.progress(source)

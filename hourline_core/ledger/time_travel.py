@@ -21,6 +21,7 @@ from hourline_core.ledger.coverage import Coverage, open_coverage, read_coverage
 from hourline_core.ledger.damage import Strict
 from hourline_core.ledger.layout import DECLARATION, Layout
 from hourline_core.ledger.metric_tables import MetricTables, as_covered
+from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.other_table_versions import other_table_versions
 from hourline_core.ledger.progress import Progress, last_sequence
 from hourline_core.ledger.progress_rows import WrittenMetric
@@ -122,10 +123,9 @@ def token_at(project: Project, moment: datetime) -> AnswerToken:
     layout, options = Layout.of(project), project.settings.storage_options
     sequences: dict[str, int] = {}
     for source in project.sources.values():
-        if exists(layout.progress(source), options):
-            sequence = Progress(open_table(layout.progress(source), options)).sequence_at(moment)
-            if sequence is not None:
-                sequences[source.name] = sequence
+        progress = find_progress(project, source)
+        if progress and (sequence := progress.sequence_at(moment)) is not None:
+            sequences[source.name] = sequence
     if not sequences:
         raise UsageError(f"nothing had been processed by {moment:%Y-%m-%dT%H:%M:%SZ}: there is no answer of that time")
     publication: int | None = None
