@@ -23,7 +23,7 @@ from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
-from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     HEADERS,
@@ -111,26 +111,25 @@ def import_files(
     files: list[HistoryFile],
     *,
     stopped: Callable[[], bool] = lambda: False,
-    clock: Clock = wall_clock,
     on_finished: Callable[[Finished], None] = lambda finished: None,
 ) -> list[Imported]:
     """Import the rows of ``files`` that were not imported before, ``max_records_per_batch`` at a time. ``on_finished``
     is called after each micro-batch.
 
-    ``stopped`` is asked between two micro-batches. ``clock`` (UTC) gives the arrival of the rows, by which event times
-    too far ahead are rejected. Returns what was imported of each file. Raises TableError, and ConflictError when
-    another process writes to the tables; what was imported until then stays. The caller holds the lease "speed".
+    ``stopped`` is asked between two micro-batches. The rows arrive now: event times too far ahead of that are rejected.
+    Returns what was imported of each file. Raises TableError, and ConflictError when another process writes to the
+    tables; what was imported until then stays. The caller holds the lease "speed".
     """
     # Spark puts small tables into the plan itself, where its optimizer parses them: three times slower.
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     done = [Imported(file) for file in files]
-    batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], clock, reads_alone=True)
+    batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], wall_clock, reads_alone=True)
     chunks = _chunks(files, project.settings.speed.max_records_per_batch)
     for number, (index, first, payloads) in enumerate(chunks):
         if stopped():
             break
         origin = Origin({files[index].name: files[index].topic_id}, history=True)
-        records = _records(spark, files[index].name, first, payloads, clock())
+        records = _records(spark, files[index].name, first, payloads, wall_clock())
         read = batch.read(batch.plan.apply(records), origin, ends={})
         assert read, "a chunk has rows"
         finished = batch.commit(read, batch.source_tables.first_sequence + number)

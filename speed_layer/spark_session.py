@@ -11,7 +11,7 @@ from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import event_time_type
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
-from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     HEADERS,
@@ -54,7 +54,7 @@ def speed_session(project: Project) -> Iterator[SparkSession]:
         stop_spark(spark)
 
 
-def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) -> None:
+def warm_up(spark: SparkSession, project: Project) -> None:
     """Run everything that a micro-batch of ``project`` runs, so that Spark compiles it now and the first events do not
     wait for seconds.
 
@@ -62,16 +62,16 @@ def warm_up(spark: SparkSession, project: Project, clock: Clock = wall_clock) ->
     files do without it: there nobody waits for the first event.
     """
     for source in project.sources.values():
-        _warm_up(spark, project, source, clock)
+        _warm_up(spark, project, source)
 
 
-def _warm_up(spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
+def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     """Run everything that a micro-batch runs on one record, which is rejected."""
     columns = (
         f"{KEY} binary, {VALUE} binary, {TOPIC} string, {PARTITION} int, {OFFSET} bigint, {ARRIVED} timestamp, "
         f"{HEADERS} map<string, binary>, {RECORD_TIMESTAMP} timestamp, {RECORD_TIMESTAMP_TYPE} string"
     )
-    record = spark.createDataFrame([(None, bytearray(), "", 0, 0, clock(), None, None, None)], columns)
+    record = spark.createDataFrame([(None, bytearray(), "", 0, 0, wall_clock(), None, None, None)], columns)
     metrics = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)

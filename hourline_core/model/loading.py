@@ -42,11 +42,11 @@ def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace:
     return _Loading(_project_folder(root), environ).project(workspace)
 
 
-def load_settings(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
+def load_settings(root: Path, workspace: Path | None = None) -> Project:
     """Read the settings alone; sources and metrics may have mistakes. For commands that stop services or show their
     status. Raises as ``load_project``.
     """
-    return _Loading(_project_folder(root), environ).project(workspace, folders=False)
+    return _Loading(_project_folder(root), os.environ).project(workspace, folders=False)
 
 
 def _project_folder(root: Path) -> Path:
