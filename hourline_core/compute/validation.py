@@ -93,7 +93,7 @@ def validate(
         F.when(is_rejected, F.col(VALUE)).alias(VALUE),
         F.crc32(F.col(VALUE)).alias(VALUE_CRC),
         F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
-        F.when(is_accepted, assign_pane(F.col(EVENT_TIME), HOURLY)).alias(HOUR),
+        F.when(is_accepted, F.expr(assign_pane(EVENT_TIME, HOURLY.pane))).alias(HOUR),
         *(F.when(is_accepted, F.col(name)).alias(name) for name in source.event_fields),
     )
 

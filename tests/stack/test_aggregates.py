@@ -190,7 +190,7 @@ def test_spark_assigns_the_windows_of_the_model(spark: SparkSession) -> None:
     moments += [MOMENT - timedelta(microseconds=number * 987_654_321_987) for number in range(3000)]
     for window in (HOURLY, TumblingWindow(timedelta(minutes=7)), TumblingWindow(timedelta(days=1))):
         frame = spark.createDataFrame([(moment,) for moment in [*moments, None]], "moment timestamp")
-        rows = frame.select("moment", assign_pane(F.col("moment"), window).alias("pane")).toArrow().to_pylist()
+        rows = frame.select("moment", F.expr(assign_pane("moment", window.pane)).alias("pane")).toArrow().to_pylist()
         assert rows == [{"moment": moment, "pane": moment and window.assign(moment)} for moment in [*moments, None]]
 
 
