@@ -18,7 +18,8 @@ def find_progress(project: Project, source: Source) -> Progress | None:
 
 
 def open_progress(project: Project, source: Source, opened: OpenTables, on_damage: OnDamage) -> Progress | None:
-    """As ``find_progress``, for a snapshot: among the tables ``opened``.
+    """As ``find_progress``, for a snapshot: among the tables ``opened``. None also while a first start, which makes
+    progress before all other tables, has not made those.
 
     If it is damaged, or missing beside events, raises TableError. If ``on_damage`` goes on, it is the newest version
     that can be read.
@@ -29,7 +30,9 @@ def open_progress(project: Project, source: Source, opened: OpenTables, on_damag
         if (table := opened.find(uri)) is None:
             refuse_without_progress(layout, source)
             return None
-        return Progress(table)
+        progress, others = Progress(table), (layout.events(source), layout.rejected(source))
+        is_begun = progress.sequence > 0 or all(exists(other, layout.storage_options) for other in others)
+        return progress if is_begun else None
     return Progress(next(readable_versions(uri, layout.storage_options)))
 
 
