@@ -32,16 +32,16 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def make(project: Project) -> Callable[[str, int], None]:
+def make(project: Project) -> Callable[..., None]:
     """Makes a table of the source, whose last finished sequence is a number."""
 
-    def make(kind: str, sequence: int = 0) -> None:
+    def make_table(kind: str, sequence: int = 0) -> None:
         uri = getattr(Layout.of(project), kind)(project.sources["visits"])
         table = open_or_create(uri, {}, kind, SCHEMAS[kind], STREAMED, kind)
         if sequence:
             commits.append(table, SCHEMAS[kind].empty_table(), {}, [SPEED_WRITER], sequence)
 
-    return make
+    return make_table
 
 
 def test_a_source_has_begun_once_all_of_its_tables_are_there(project: Project, make: Callable[..., None]) -> None:
@@ -56,5 +56,5 @@ def test_a_source_has_begun_once_all_of_its_tables_are_there(project: Project, m
 
 def test_tables_that_are_gone_are_told_once_something_was_finished(project: Project, make: Callable[..., None]) -> None:
     make("progress", 1)
-    with pytest.raises(TableError, match="there is no table at .*/events/visits"):
+    with pytest.raises(TableError, match=r"there is no table at .*/events/visits"):
         take_snapshot(project)

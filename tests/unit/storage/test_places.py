@@ -1,11 +1,19 @@
 """The place of a table below the root of the tables, whatever names the root, a source or a metric has."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourline_core.ledger.layout import Layout
+from hourline import load_project
+from hourline_core.ledger.layout import EVENT_SCHEMA, REJECTED_SCHEMA, Layout
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
+from hourline_core.ledger.snapshot import take_snapshot
+from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.data_files import place_of
+from hourline_core.storage.version_retention import STREAMED
+from tests.support.project_files import write_project
 
 KINDS = ["events", "rejected", "progress", "provisional", "staged", "final", "coverage", "drift", "quality"]
 
@@ -35,3 +43,15 @@ def test_a_table_of_the_project(root: str) -> None:
     layout = Layout(root)
     for kind in ("coverage", "drift", "quality", "confirmations", "checksums"):
         assert place_of(getattr(layout, kind), kind) == kind
+
+
+def test_a_snapshot_has_the_tables_of_a_source_that_is_named_as_they_are(tmp_path: Path) -> None:
+    files = {
+        "hourline.yaml": "name: shop",
+        "sources/events.yaml": "{topic: t, event_time: at, fields: {at: timestamp}}",
+    }
+    project = load_project(write_project(tmp_path, files), {})
+    layout, source = Layout.of(project), project.sources["events"]
+    for kind, schema in (("progress", PROGRESS_SCHEMA), ("events", EVENT_SCHEMA), ("rejected", REJECTED_SCHEMA)):
+        open_or_create(getattr(layout, kind)(source), {}, kind, schema, STREAMED, kind)
+    assert take_snapshot(project).other_tables == {"events/events": 0, "rejected/events": 0}
