@@ -55,13 +55,14 @@ class HourRange:
 
 def hour_text(hour: datetime) -> str:
     """``2013-01-05T14:00Z``."""
-    return f"{_iso_text(hour.astimezone(UTC), 'minutes')}Z"
+    # strftime would write the year 987 in three digits.
+    return hour.astimezone(UTC).isoformat(timespec="minutes").replace("+00:00", "Z")
 
 
 def moment_text(moment: datetime) -> str:
     """``2013-01-05 14:00``, with seconds and microseconds if it has some. ``moment`` is in UTC."""
     exactness = "microseconds" if moment.microsecond else "seconds" if moment.second else "minutes"
-    return _iso_text(moment, exactness).replace("T", " ")
+    return moment.replace(tzinfo=None).isoformat(" ", exactness)
 
 
 def time_text(moment: datetime) -> str:
@@ -127,9 +128,4 @@ def parse_range(start: str, end: str) -> HourRange:
 
 def sql_timestamp(moment: datetime) -> str:
     """An aware time as text that Spark, DuckDB and delta-rs all read as the same time in UTC."""
-    return f"{_iso_text(moment.astimezone(UTC), 'microseconds')}Z"
-
-
-def _iso_text(moment: datetime, exactness: str) -> str:
-    """``2013-01-05T14:00`` without its zone. ``strftime`` would write the year 987 in three digits."""
-    return moment.replace(tzinfo=None).isoformat(timespec=exactness)
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
