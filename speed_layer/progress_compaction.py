@@ -86,7 +86,6 @@ def _merge(one: MicroBatchRows, later: MicroBatchRows) -> MicroBatchRows:
             row,
             sequence=last.sequence,
             clock=last.clock,
-            partitions=last.partitions,
             started=last.started,
             finished=last.finished,
         )

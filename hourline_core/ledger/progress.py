@@ -85,9 +85,11 @@ class Progress:
         return from_arrow(_in_order(rows_of(self.table, "sequence", sequence)))
 
     def rows(self, after: int, up_to: int) -> list[ProgressRow]:
-        """The rows of sequences above ``after``, up to ``up_to``, in order, those of a sequence by topic id."""
-        within = [("sequence", ">", after), ("sequence", "<=", up_to)]
-        return from_arrow(_in_order(self.table.to_pyarrow_table(filters=within)))
+        """The rows of sequences above ``after``, up to ``up_to``, in order, those of a sequence by topic id. They are
+        without the clocks of partitions: each row has those of all, so they are most of a long table.
+        """
+        names = [name for name in pa.schema(self.table.schema().to_arrow()).names if name != "partitions"]
+        return from_arrow(_in_order(self._between(after, up_to, names)))
 
     def sequences_finished(self, before: datetime, after: int) -> list[int]:
         """The sequences above ``after`` whose micro-batches finished before a moment (UTC), in order."""
@@ -128,6 +130,10 @@ class Progress:
         hours = rows.filter(pc.is_in(rows["topic_id"], pa.array(list(topic_ids), pa.string())))["hours"]
         return set(pc.unique(pc.struct_field(pc.list_flatten(hours), "hour")).to_pylist())
 
+    def _between(self, after: int, up_to: int, columns: list[str]) -> pa.Table:
+        within = [("sequence", ">", after), ("sequence", "<=", up_to)]
+        return self.table.to_pyarrow_table(columns=columns, filters=within)
+
     def finish(self, rows: Sequence[ProgressRow], written: Mapping[str, int]) -> None:
         """Commit the rows of a micro-batch, which finishes it. ``written`` are the versions of its tables. Raises
         ConflictError when another process has written to progress.
@@ -144,9 +150,14 @@ class Progress:
         commits.append(self.table, to_arrow(rows), {"reset": sequence}, writers, sequence, written)
 
     def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:
-        """Replace the rows above ``after``, up to ``up_to``, by ``rows``. Raises ConflictError as ``finish`` does."""
+        """Replace the rows above ``after``, up to ``up_to``, by ``rows``, each with the clocks of partitions that its
+        sequence had. Raises ConflictError as ``finish`` does.
+        """
         add_columns(self.table, PROGRESS_SCHEMA)
-        compacted = to_arrow(rows)
+        compacted, before = to_arrow(rows), self._between(after, up_to, ["sequence", "partitions"])
+        of_sequence = pc.index_in(compacted["sequence"], value_set=before["sequence"].combine_chunks())
+        place = compacted.column_names.index("partitions")
+        compacted = compacted.set_column(place, "partitions", before["partitions"].take(of_sequence))
         commits.overwrite(
             self.table,
             compacted,
