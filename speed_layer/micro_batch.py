@@ -16,7 +16,7 @@ from hourline_core.errors import MeasureError
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
-from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.ledger.source_clock import NO_TIMES, SourceClock
 from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -38,12 +38,11 @@ from speed_layer.record_origin import Origin
 from speed_layer.record_plan import RecordPlan
 from speed_layer.record_rows import (
     accepted_of,
-    event_times_in_order,
+    event_times_by_partition,
     is_full,
     keep,
     last_records_of,
     number_of_records,
-    of_partition,
     of_topic,
     outcomes_of,
     partitions_of,
@@ -263,13 +262,12 @@ class MicroBatch:
         """
         clock = self.source_tables.clock
         events = with_outcome(fresh, "accepted").select([TOPIC_ID, PARTITION, OFFSET, EVENT_TIME])
+        event_times = event_times_by_partition(events)
         if origin.history:
-            return clock.after_import(event_times_in_order(events), arrived)
+            (times,) = event_times.values() or (NO_TIMES,)  # a file has one partition
+            return clock.after_import(times, arrived)
         taken = keep(rows, pc.invert(pc.is_in(rows[OUTCOME], pa.array(NOT_TAKEN_OUTCOMES))))
-        read = {
-            (topic_id, number): event_times_in_order(of_partition(events, topic_id, number))
-            for topic_id, number in partitions_of(taken)
-        }
+        read = {partition: event_times.get(partition, NO_TIMES) for partition in partitions_of(taken)}
         behind = list(partitions_of(rows)) if is_full(rows, self._most_records) else []
         return clock.after_records(read, arrived, skew=self.source.skew, behind=behind)
 

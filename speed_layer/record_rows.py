@@ -24,18 +24,26 @@ from hourline_core.model.scratch_columns import (
 )
 
 
-def event_times_in_order(events: pa.Table) -> Micros:
-    """The highest event time of each record of one partition's ``events`` (OFFSET, EVENT_TIME) by offset, in
-    microseconds since 1970. So no record confirms its own time, however many events it has.
+def event_times_by_partition(events: pa.Table) -> dict[tuple[str, int], Micros]:
+    """By topic id and number of a partition, the highest event time of each record of ``events`` (TOPIC_ID, PARTITION,
+    OFFSET, EVENT_TIME) by offset, in microseconds since 1970. So no record confirms its own time, however many events
+    it has. A partition without events is left out.
     """
-    offsets = events[OFFSET].to_numpy()
-    times: Micros = events[EVENT_TIME].cast(pa.int64()).to_numpy()
-    if bool((offsets[1:] > offsets[:-1]).all()):
-        return times
-    order = np.lexsort((times, offsets))
-    is_last = np.append(offsets[order][1:] != offsets[order][:-1], True)
-    highest: Micros = times[order][is_last]
-    return highest
+    if not events.num_rows:
+        return {}
+    topics = events[TOPIC_ID].combine_chunks().dictionary_encode()
+    names, indices = topics.dictionary.to_pylist(), topics.indices.to_numpy()
+    addresses = np.stack([indices, events[PARTITION].to_numpy(), events[OFFSET].to_numpy()])
+    order = np.lexsort(addresses[::-1])
+    addresses = addresses[:, order]
+    differs = np.insert(addresses[:, 1:] != addresses[:, :-1], 0, True, axis=1)  # from the row before
+    records, partitions = np.flatnonzero(differs.any(axis=0)), np.flatnonzero(differs[:2].any(axis=0))
+    highest = np.maximum.reduceat(events[EVENT_TIME].cast(pa.int64()).to_numpy()[order], records)
+    parts = np.split(highest, np.searchsorted(records, partitions[1:]))
+    return {
+        (names[topic], number): times
+        for (topic, number), times in zip(addresses[:2, partitions].T.tolist(), parts, strict=True)
+    }
 
 
 def number_of_records(rows: pa.Table) -> int:
@@ -62,11 +70,6 @@ def partitions_of(rows: pa.Table) -> Iterator[tuple[str, int]]:
     """The partitions of ``rows``, by topic id and number."""
     for partition in rows.group_by([TOPIC_ID, PARTITION]).aggregate([]).to_pylist():
         yield partition[TOPIC_ID], partition[PARTITION]
-
-
-def of_partition(rows: pa.Table, topic_id: str, number: int) -> pa.Table:
-    """The rows of one partition."""
-    return keep(rows, pc.and_(pc.equal(rows[TOPIC_ID], topic_id), pc.equal(rows[PARTITION], number)))
 
 
 def keep(rows: pa.Table, chosen: pa.ChunkedArray | pa.Array) -> pa.Table:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 Micros = npt.NDArray[np.int64]
 """Points in time: microseconds since 1970 in UTC."""
+NO_TIMES: Micros = np.empty(0, dtype=np.int64)
 
 LEAP = timedelta(hours=1)
 CONFIRMING = 3
