@@ -34,8 +34,8 @@ class HourRange:
 
     @classmethod
     def stretches(cls, hours: Sequence[datetime], apart: timedelta) -> list["HourRange"]:
-        """The shortest ranges that contain all of ``hours``, which are sorted. A new one begins with an hour that
-        follows more than ``apart`` after the hour before.
+        """The shortest ranges that contain all of ``hours``, which are sorted and not empty. A new one begins with an
+        hour that follows more than ``apart`` after the hour before.
         """
         begins = [0, *(place for place in range(1, len(hours)) if hours[place] - hours[place - 1] > apart), len(hours)]
         return [cls.spanning(hours[first:end]) for first, end in pairwise(begins)]
