@@ -63,7 +63,9 @@ class Maintenance:
         """Maintain each table. Returns one line for each table that was changed; the next run does what a kill
         leaves undone. Raises ConflictError, TableError.
         """
-        if not exists(self._layout.coverage, self._layout.storage_options):
+        # The first publication makes drift and quality, and coverage is made before.
+        made = (self._layout.coverage, self._layout.drift, self._layout.quality)
+        if not all(exists(uri, self._layout.storage_options) for uri in made):
             return
         named = Coverage.at(self._open(self._layout.coverage)).declarations()
         of_metrics: list[Callable[[], list[str]]] = [

@@ -1,10 +1,11 @@
-"""A reset of a metric over the tables that a recompute left which failed before its first publication."""
+"""A reset of a metric, and maintenance, over the tables that a recompute left which failed before its first publication."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 
+from batch_layer.maintenance import Maintenance
 from hourline import load_project
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.layout import EVENT_SCHEMA, REJECTED_SCHEMA, Layout
@@ -24,7 +25,7 @@ FILES = {
 }
 
 
-def test_there_is_coverage_before_anything_was_published(tmp_path: Path) -> None:
+def test_coverage_may_be_there_before_anything_was_published(tmp_path: Path) -> None:
     project = load_project(write_project(tmp_path, FILES), {})
     layout, source = Layout.of(project), project.sources["visits"]
 
@@ -36,4 +37,5 @@ def test_there_is_coverage_before_anything_was_published(tmp_path: Path) -> None
     create(layout.coverage, "coverage", COVERAGE_SCHEMA)
     progress = Progress(open_or_create(layout.progress(source), {}, "progress", PROGRESS_SCHEMA, STREAMED, "progress"))
     progress.finish([ProgressRow(1, "id", "visits", (), RecordCounts(), (), (), NOW, NOW, NOW)], {})
+    assert list(Maintenance(project).run()) == []
     assert MetricReset(project, project.metrics["views"]).apply(NOW) == 2
