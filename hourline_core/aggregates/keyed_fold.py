@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from hourline_core.aggregates.base import Aggregate, StateColumn
 from hourline_core.aggregates.sum import merge_sum
-from hourline_core.aggregates.user_arguments import arguments_of
-from hourline_core.aggregates.user_code import function_of, refuse_arguments
-from hourline_core.aggregates.user_fold_class import ORDER, FoldClass, load_fold
+from hourline_core.aggregates.user_classes.arguments import arguments_of
+from hourline_core.aggregates.user_classes.code import function_of, refuse_arguments
+from hourline_core.aggregates.user_classes.fold_class import ORDER, FoldClass, load_fold
 from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, SCRATCH_PREFIX, TOPIC
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hourline_core.aggregates.user_code import fail_at_event
+from hourline_core.aggregates.user_classes.code import fail_at_event
 from hourline_core.model import UserMeasure
 
 _TIME, _EPOCH = pa.timestamp("us", tz="UTC"), datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from hourline_core.aggregates.base import Aggregate, StateColumn
-from hourline_core.aggregates.user_arguments import arguments_of
-from hourline_core.aggregates.user_code import function_of, refuse_arguments
-from hourline_core.aggregates.user_measure_class import ADDRESS, UserClass, load_class
+from hourline_core.aggregates.user_classes.arguments import arguments_of
+from hourline_core.aggregates.user_classes.code import function_of, refuse_arguments
+from hourline_core.aggregates.user_classes.measure_class import ADDRESS, UserClass, load_class
 from hourline_core.model.scratch_columns import GROUP, OFFSET, PARTITION, TOPIC
 
 

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
-from hourline_core.aggregates.user_fold_class import load_fold
-from hourline_core.aggregates.user_measure_class import load_class
+from hourline_core.aggregates.user_classes.fold_class import load_fold
+from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import (
     UnresolvedError,

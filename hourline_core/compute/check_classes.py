@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_seconds
-from hourline_core.aggregates.user_fold_class import load_fold
-from hourline_core.aggregates.user_measure_class import load_class
-from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
+from hourline_core.aggregates.user_classes.fold_class import load_fold
+from hourline_core.aggregates.user_classes.fold_trial import find_broken_fold, measure_step_seconds
+from hourline_core.aggregates.user_classes.measure_class import load_class
+from hourline_core.aggregates.user_classes.measure_trial import find_unmergeable, measure_seconds
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.resolve import empty_events, with_derived
 from hourline_core.model import Project, UserMeasure

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 
-from hourline_core.aggregates.user_code import function_of
+from hourline_core.aggregates.user_classes.code import function_of
+from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.aggregates.user_defined import UserDefined
-from hourline_core.aggregates.user_measure_class import load_class
 from hourline_core.model import Measure, UserMeasure
 
 

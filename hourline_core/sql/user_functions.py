@@ -17,9 +17,9 @@ import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BIGINT, DuckDBPyType
 
-from hourline_core.aggregates.user_code import UnusableClassError, function_of
-from hourline_core.aggregates.user_fold_class import load_fold
-from hourline_core.aggregates.user_measure_class import load_class
+from hourline_core.aggregates.user_classes.code import UnusableClassError, function_of
+from hourline_core.aggregates.user_classes.fold_class import load_fold
+from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.errors import SetupError
 from hourline_core.model import Metric, UserMeasure, user_measures_of
 from hourline_core.sql.histograms import combine

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import serving_layer
-from hourline_core.aggregates.user_measure_class import load_class
+from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.model import Metric, UserMeasure
 from serving_layer.export import export
 from serving_layer.reports.lineage import explain_number

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.aggregates.user_fold_class import ORDER
+from hourline_core.aggregates.user_classes.fold_class import ORDER
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hourline_core.aggregates import trial_calls
-from hourline_core.aggregates.fold_trial import find_broken_fold, measure_step_seconds
-from hourline_core.aggregates.user_code import UnusableClassError
-from hourline_core.aggregates.user_fold_class import load_fold
-from hourline_core.aggregates.user_measure_class import load_class
+from hourline_core.aggregates.user_classes import trial_calls
+from hourline_core.aggregates.user_classes.code import UnusableClassError
+from hourline_core.aggregates.user_classes.fold_class import load_fold
+from hourline_core.aggregates.user_classes.fold_trial import find_broken_fold, measure_step_seconds
+from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
 from tests.support.user_classes import FOLDS, KEPT_EVENT

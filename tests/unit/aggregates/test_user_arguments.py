@@ -7,7 +7,7 @@ import pytest
 
 from hourline_core.aggregates.base import UnsuitableArgumentError
 from hourline_core.aggregates.python_values import in_utc, read_events
-from hourline_core.aggregates.user_arguments import arguments_of
+from hourline_core.aggregates.user_classes.arguments import arguments_of
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
 from tests.support.user_classes import FOLDS, keyed_fold

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hourline_core.aggregates import trial_calls
-from hourline_core.aggregates.user_code import UnusableClassError, refuse_arguments
-from hourline_core.aggregates.user_measure_class import load_class
-from hourline_core.aggregates.user_trial import find_unmergeable, measure_seconds
+from hourline_core.aggregates.user_classes import trial_calls
+from hourline_core.aggregates.user_classes.code import UnusableClassError, refuse_arguments
+from hourline_core.aggregates.user_classes.measure_class import load_class
+from hourline_core.aggregates.user_classes.measure_trial import find_unmergeable, measure_seconds
 from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
 from tests.support.user_classes import CLASSES

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from hourline_core.aggregates.trial_calls import LONGEST, TrialError, call_method
-from hourline_core.aggregates.trial_events import Event, generate_parts
-from hourline_core.aggregates.user_code import line_of
-from hourline_core.aggregates.user_fold_class import FoldClass
+from hourline_core.aggregates.user_classes.code import line_of
+from hourline_core.aggregates.user_classes.fold_class import FoldClass
+from hourline_core.aggregates.user_classes.trial_calls import LONGEST, TrialError, call_method
+from hourline_core.aggregates.user_classes.trial_events import Event, generate_parts
 
 _BEGIN, _APART = datetime(2024, 2, 28, tzinfo=UTC), timedelta(minutes=7)
 _LONG = 0.5

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.aggregates.python_values import in_utc, read_events
-from hourline_core.aggregates.user_code import (
+from hourline_core.aggregates.user_classes.code import (
     ALLOWED_VALUES,
     as_array,
     fail,

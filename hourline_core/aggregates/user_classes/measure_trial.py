@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hourline_core.aggregates.trial_calls import TrialError, call_method
-from hourline_core.aggregates.trial_events import Event, Parts, generate_parts
-from hourline_core.aggregates.user_code import line_of
-from hourline_core.aggregates.user_measure_class import UserClass
+from hourline_core.aggregates.user_classes.code import line_of
+from hourline_core.aggregates.user_classes.measure_class import UserClass
+from hourline_core.aggregates.user_classes.trial_calls import TrialError, call_method
+from hourline_core.aggregates.user_classes.trial_events import Event, Parts, generate_parts
 
 TOLERANCE = 1e-9
 """How far two numbers may be apart, relative to the larger one, and for numbers below 1 absolutely."""

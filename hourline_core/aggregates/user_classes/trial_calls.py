@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from hourline_core.aggregates.user_code import describe_exception, place_in
-from hourline_core.aggregates.user_fold_class import FoldClass
-from hourline_core.aggregates.user_measure_class import UserClass
+from hourline_core.aggregates.user_classes.code import describe_exception, place_in
+from hourline_core.aggregates.user_classes.fold_class import FoldClass
+from hourline_core.aggregates.user_classes.measure_class import UserClass
 
 SECONDS = 10.0
 """The maximum CPU time of one call. A slow class takes less. A loop without an end takes more."""
