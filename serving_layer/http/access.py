@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hourline_core.errors import SetupError, did_you_mean
 from hourline_core.model import Project
+from hourline_core.model.home_folder import expand_home
 from hourline_core.model.serving import LOOPBACK
 from serving_layer.http.error_responses import log, problem
 
@@ -60,7 +61,7 @@ class Tokens:
         """The tokens of ``serve.tokens`` and of the environment. Raises SetupError, which never shows a token."""
         found: dict[str, Right] = {}
         if project.settings.serve.tokens:
-            file = project.root.absolute() / project.settings.serve.tokens.expanduser()
+            file = project.root.absolute() / expand_home(project.settings.serve.tokens)
             found |= _in_file(file)
         for right in RIGHTS:
             name = f"HOURLINE_{right.upper()}_TOKEN"
@@ -176,7 +177,7 @@ def _hash(token: str) -> bytes:
 def warn_of_readable_tokens(project: Project) -> None:
     """Log a warning if other users of this machine can read the file of tokens."""
     if project.settings.serve.tokens:
-        file = project.root.absolute() / project.settings.serve.tokens.expanduser()
+        file = project.root.absolute() / expand_home(project.settings.serve.tokens)
         if file.exists() and file.stat().st_mode & 0o077:
             log.warning("other users of this machine can read or change the tokens in %s; `chmod 600 %s`", file, file)
 

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute
 
 from hourline_core.errors import SetupError
 from hourline_core.model import Project
+from hourline_core.model.home_folder import expand_home
 from hourline_core.model.hours import Clock, wall_clock
 from serving_layer.http.access import Tokens, is_loopback, warn_of_readable_tokens
 from serving_layer.http.app import create_app
@@ -39,7 +40,7 @@ class Server:
         refuse_unguarded(project, environ)
         warn_of_readable_tokens(project)
         self._socket = _listening(settings.host, settings.port or 0)
-        files = [project.root.absolute() / file.expanduser() for file in (settings.certificate, settings.key) if file]
+        files = [project.root.absolute() / expand_home(file) for file in (settings.certificate, settings.key) if file]
         self._project = project
         try:
             self._app = create_app(project, clock, environ)
