@@ -80,11 +80,12 @@ class _MistakeCollector:
             self.mistakes.append(f"{where}: {'.'.join(error.path)}: {error}{self._hint(str(error))}")
 
     def _hint(self, message: str) -> str:
-        """What may be meant by the unknown name that Spark quotes as `x`."""
-        unknown = re.search(r"(?:column, variable, or function parameter|field) with name `([^`]+)`", message)
-        if unknown and unknown[1] in self.exploded:
-            return f" explode reads '{unknown[1]}', so events do not keep it: put what you need of it into the elements"
-        return did_you_mean(unknown[1], self.names) if unknown else ""
+        """What may be meant by the unknown name in ``message``."""
+        unknown = re.search(r"there is no field '([^']+)'|field with name `([^`]+)`", message)
+        name = unknown and (unknown[1] or unknown[2])
+        if name in self.exploded:
+            return f"; explode reads '{name}', so events do not keep it: put what you need of it into the elements"
+        return did_you_mean(name, self.names) if name else ""
 
 
 def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollector) -> None:

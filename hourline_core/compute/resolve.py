@@ -151,6 +151,8 @@ def refuse_no_condition(condition: str, spark_type: str, path: KeyPath = ("where
 def shorten_error(error: PySparkException) -> str:
     """Spark's message without its error class, SQL state and plan."""
     text = (error.getMessage() or str(error)).partition("SQLSTATE")[0].partition("\n")[0].strip()
+    if unknown := re.search(r"parameter with name (\S+) cannot be resolved", text):
+        return f"there is no field '{unknown[1].replace('`', '')}'"  # Who tells of it suggests others.
     return text.partition("] ")[2] if text.startswith("[") else text
 
 

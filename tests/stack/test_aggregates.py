@@ -197,7 +197,7 @@ def test_spark_assigns_the_windows_of_the_model(spark: SparkSession) -> None:
 def test_a_mistake_in_a_condition_is_told_with_its_line(spark: SparkSession, tmp_path: Path) -> None:
     said = {
         "sum(big) where big": ".where: 'big' is of type bigint; a condition is boolean",
-        "count where bgi > 0": ".where: A column, variable, or function parameter with name `bgi` cannot be resolved",
+        "count where bgi > 0": ".where: there is no field 'bgi' — did you mean 'big'?",
         "max(big) where rand() < 0.5": ".where: 'rand' gives another value each time",
         "ratio(n, y)\n  y: max(at)": ": 'y' is max(at) of type timestamp; ratio(n, y) needs two numbers",
         "top(array(big), 3)": ": top(array(big), 3) needs a number, text, date or time; got array<bigint>",
