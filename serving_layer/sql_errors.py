@@ -49,7 +49,8 @@ def explain_error(
     if of_function := re.search(r"executing the UDF: \w+: ([^\n]*)", text):  # a function of Hourline's
         return f"the query cannot be answered: {of_function[1]}"
     kind, _, rest = text.partition(": ")
-    return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}"
+    hint = "; allowed is one SELECT in DuckDB's SQL, such as: FROM hours" if kind == "Parser Error" else ""
+    return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}{hint}"
 
 
 def without_tables(kind: str, name: str) -> str:

@@ -53,7 +53,7 @@ def replay(
         typer.Option("--transactional", help="Send in transactions, each of which is committed as a whole or aborted."),
     ] = False,
 ) -> None:
-    """Send a file's events to Kafka, each exactly once. They go to the topic of the source. The command waits until
+    """Send a file's events to Kafka, once per run. They go to the topic of the source. The command waits until
     Kafka has stored them.
     """
     declared = load(project, workspace)
@@ -84,7 +84,7 @@ def replay(
             transactional=transactional,
         )
     if not declared.settings.kafka.bootstrap and lease_holder(declared.workspace, "speed") is None:
-        note("nothing reads them yet; `hourline up` does")
+        note("no speed layer reads them yet: this project's own Kafka keeps them until `hourline up`")
     if delivered.interrupted:
         raise typer.Exit(INTERRUPTED)
 

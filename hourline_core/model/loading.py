@@ -55,7 +55,7 @@ def _project_folder(root: Path) -> Path:
         raise UsageError(f"there is no folder {root}: name the project's folder with --project")
     if not (root / SETTINGS_FILE).is_file():
         advice = "name another folder with --project, or make one with `hourline init`"
-        raise UsageError(f"{root} is no Hourline project, it has no {SETTINGS_FILE}: {advice}")
+        raise UsageError(f"{root.absolute()} is no Hourline project, it has no {SETTINGS_FILE}: {advice}")
     return root
 
 
