@@ -34,11 +34,12 @@ Nothing is left running; the tables and reports stay, and reading them needs no 
 The audit's reports: {reports}
 Airflow's UI, with the runs of this demo: hourline airflow up   # says where, and the password; hourline airflow down"""
 _NEXT_UP = """\
-Kafka, the speed layer and Airflow are up (see above where its UI is; the audit's reports: {reports}):
+Kafka, the speed layer and Airflow are up (see above where its UI is; the audit's reports: {reports}).
+Airflow's hourly DAG is paused, since it would go on with the hours of 2013; unpause it in the UI.
   . .venv/bin/activate; export HOURLINE_PROJECT={project} HOURLINE_WORKSPACE={workspace}
   hourline serve --open                                       # all of it as a page in your browser, live
   hourline status
-  hourline replay {workspace}/demo/1.jsonl --source flights   # the same reports again: counted twice, revised ...
+  hourline replay {workspace}/demo/1.jsonl --source flights   # the same reports, after id_horizon: they count twice ...
   hourline recompute                                          # ... until this counts each once
   hourline down; hourline airflow down                        # stops all"""
 

@@ -86,7 +86,8 @@ class Stage:
         self._scheduler.pause()
         run = self._scheduler.recomputed
         assert run
-        self.screen.say(f"Airflow: {run['dag_id']}, the run of {run['partition_key']}: {run['state']}")
+        because = " because of an hour that is blocked" if run["state"] == "failed" else ""
+        self.screen.say(f"Airflow: {run['dag_id']}, the run of {run['partition_key']}: {run['state']}{because}")
         self.screen.output(list(self._scheduler.lines(run)))
 
     def stream(self, part: Part, speed: int, until: Callable[[], bool] | None = None) -> None:

@@ -43,9 +43,7 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     stage.scheduled(night, 250)
     stage.check(oracle, night, _HELD_BACK)
 
-    screen.title(
-        "One hour of one metric is blocked by its audit: JFK's reports of it are missing, and no hour is without JFK"
-    )
+    screen.title("One hour of one metric is blocked by its audit: it lacks JFK's flights, which the demo kept back")
     stage.run("quality", "--blocked")
 
     screen.title("Late departures: flights that leave hours after schedule make hours revised")
