@@ -154,7 +154,9 @@ class Progress:
         sequence had. Raises ConflictError as ``finish`` does.
         """
         add_columns(self.table, PROGRESS_SCHEMA)
-        compacted, before = to_arrow(rows), self._between(after, up_to, ["sequence", "partitions"])
+        compacted = to_arrow(rows)
+        kept = [("sequence", "in", compacted["sequence"].unique().to_pylist())]
+        before = self.table.to_pyarrow_table(columns=["sequence", "partitions"], filters=kept)
         of_sequence = pc.index_in(compacted["sequence"], value_set=before["sequence"].combine_chunks())
         place = compacted.column_names.index("partitions")
         compacted = compacted.set_column(place, "partitions", before["partitions"].take(of_sequence))
