@@ -88,8 +88,9 @@ def delete_older(folder: Path, oldest: datetime) -> None:
             with suppress(FileNotFoundError):  # Airflow has deleted it meanwhile.
                 if file.lstat().st_mtime < oldest.timestamp():
                     file.unlink()
-        if not any(Path(place).iterdir()) and Path(place).stat().st_mtime < oldest.timestamp():
-            Path(place).rmdir()
+        with suppress(OSError):  # Airflow has deleted it meanwhile, or written into it.
+            if not any(Path(place).iterdir()) and Path(place).stat().st_mtime < oldest.timestamp():
+                Path(place).rmdir()
 
 
 def cut_short(log: Path) -> None:
