@@ -32,8 +32,8 @@ def pytest_configure() -> None:
     yield_to_others()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> StackFirst:
-    return StackFirst(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> StackFirst | None:
+    return StackFirst(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def keep_files_in_memory() -> None:

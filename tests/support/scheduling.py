@@ -16,7 +16,7 @@ def yield_to_others() -> None:
     """Called in each worker. The last of enough workers gets the time that the others leave."""
     worker, count = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
     if count >= ENOUGH_WORKERS and worker == f"gw{count - 1}":
-        os.nice(10)
+        os.nice(5)
 
 
 class StackFirst(LoadFileScheduling):  # type: ignore[misc]
