@@ -21,8 +21,8 @@ _SECONDS = 10.0
 """The time limit of a request."""
 
 _SECONDS_AT_END = 2.0
-"""The maximum time between the last offsets and the end of a stop, which waits for their request: however many sources
-there are, they wait at the same time.
+"""A stop waits for the last request until this time after the last offsets were shown. So several sources wait at the
+same time.
 """
 
 Offsets = Mapping[str, Mapping[int, int]]
@@ -30,7 +30,9 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 class ConsumerGroup:
-    """A context manager. Within the block, the offsets that are shown last get to the group ``name``."""
+    """A context manager. Within the block, the offsets that are shown last get to the group ``name``, if Kafka
+    answers in time.
+    """
 
     def __init__(self, bootstrap: str, client_options: Mapping[str, str], name: str) -> None:
         self._bootstrap, self._options, self._name = bootstrap, client_options, name

@@ -19,7 +19,7 @@ def find_progress(project: Project, source: Source) -> Progress | None:
 
 def open_progress(project: Project, source: Source, opened: OpenTables, on_damage: OnDamage) -> Progress | None:
     """As ``find_progress``, for a snapshot: among the tables ``opened``. None also while a first start, which makes
-    progress before all other tables, has not made those.
+    progress first, has not made the tables of events and of rejected records.
 
     If it is damaged, or missing beside events, raises TableError. If ``on_damage`` goes on, it is the newest version
     that can be read.

@@ -92,7 +92,7 @@ def report_partitions(
         for partition, ends in of.items()
     }
     in_kafka = {(topic, partition): ends for topic, of in offsets.items() for partition, ends in of.items()}
-    # A speed layer that is stopped or behind knows of no silence.
+    # A speed layer that is stopped or behind knows of no idle partition.
     is_running = lease_holder(connection.project.workspace, "speed") is not None
     idle = {
         address

@@ -1,4 +1,4 @@
-"""Silence moves the clock of a source by a commit to progress, and only while Kafka has nothing unread."""
+"""Idle partitions move the clock of a source by a commit to progress, and only while Kafka has nothing unread."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

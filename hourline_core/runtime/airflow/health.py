@@ -67,7 +67,7 @@ class AirflowStatus:
         return self.url is not None and not self.errors and all(part.health == "healthy" for part in self.parts)
 
     def as_json(self) -> dict[str, Any]:
-        """The status as plain values, for `--json`."""
+        """The status as plain values, for `--format json`."""
         return {"healthy": self.healthy, **asdict(self)}
 
 
