@@ -305,6 +305,7 @@ def test_a_trial_finds_in_events_what_the_audit_of_a_recompute_finds(
     assert tried.hours_that_would_be("blocked") == {hour_text(FIRST), hour_text(SECOND)}
 
 
+@pytest.mark.long  # tests/protocol/test_expectations_of_windows.py proves it, and test_clickstream.py with Spark
 def test_what_is_expected_of_a_window_is_judged_by_each_recompute_that_leaves_it_complete(
     project: StackProject,
 ) -> None:

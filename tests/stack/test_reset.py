@@ -163,6 +163,7 @@ def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(
     assert status(project).skipped == 0
 
 
+@pytest.mark.long  # tests/protocol/test_protocol_resets.py kills a reset of a metric at each commit
 def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_again(kafka: str, tmp_path: Path) -> None:
     project = parcels.make_finished(tmp_path, kafka, topic="metric_reset", few=True)
     days = HourRange(parcels.BEGIN - DAY, parcels.BEGIN + DAY)
