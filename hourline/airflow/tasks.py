@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from hourline.airflow.commands import log, run_command, run_for_results
 from hourline.airflow.settings import Settings
-from hourline_core.model.hours import HOUR, parse_hour
+from hourline_core.model.hours import HOUR, hour_text, parse_hour
 
 PARTITION_KEY = "%Y-%m-%dT%H:00:00"
 """The partition key of an hour (UTC), for strftime."""
@@ -21,7 +21,7 @@ def plan_hours(settings: Settings) -> dict[str, Any] | None:
     A run of Airflow's backfill always recomputes its hour.
     """
     hour = _own_hour()
-    planned = run_for_results(settings, "plan", *(("--hour", _text(hour)) if hour else ()))
+    planned = run_for_results(settings, "plan", *(("--hour", hour_text(hour)) if hour else ()))
     return planned if planned["planned"] or _is_forced() else None
 
 
@@ -32,7 +32,7 @@ def recompute_hours(settings: Settings) -> dict[str, Any]:
     """
     hour = _own_hour()
     if hour and _is_forced():
-        return _publish(settings, "recompute", "--from", _text(hour), "--to", _text(hour + HOUR))
+        return _publish(settings, "recompute", "--from", hour_text(hour), "--to", hour_text(hour + HOUR))
     return _publish(settings, "recompute")
 
 
@@ -43,7 +43,7 @@ def backfill_day(settings: Settings) -> dict[str, Any]:
     """
     context: Any = get_current_context()
     day = context["partition_date"].astimezone(UTC)
-    return _backfill(settings, _text(day), _text(day + timedelta(days=1)))
+    return _backfill(settings, hour_text(day), hour_text(day + timedelta(days=1)))
 
 
 def recompute_range(settings: Settings) -> dict[str, Any]:
@@ -86,7 +86,8 @@ def _publish(settings: Settings, *command: str) -> dict[str, Any]:
     results = run_for_results(settings, *command, "--since", since)
     assets = {metric: asset for metric, asset in settings.assets.items() if results["published"].get(metric)}
     for metric, asset in assets.items():
-        keys = [f"{parse_hour(hour):{PARTITION_KEY}}" for hour in results["published"][metric]]
+        # As PARTITION_KEY, by which strftime would write the year 987 in three digits.
+        keys = [parse_hour(hour).replace(tzinfo=None).isoformat() for hour in results["published"][metric]]
         context["outlet_events"][asset].add_partitions(keys)
     # Without partitions on an outlet, Airflow would report a change of the run's own partition.
     context["task"].outlets = list(assets.values())
@@ -102,7 +103,3 @@ def _own_hour() -> datetime | None:
     """The hour (UTC) of this run's partition. None: it was triggered without one."""
     moment = get_current_context().get("partition_date")
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0) if moment else None
-
-
-def _text(hour: datetime) -> str:
-    return f"{hour:%Y-%m-%dT%H:00Z}"

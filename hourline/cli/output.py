@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hourline_core.model.hour_state import UNRELIABLE
+from hourline_core.model.hours import iso_text
 
 STATE_STYLES: dict[str, str] = {
     "final": "green",
@@ -122,10 +123,7 @@ def _plain(value: Any) -> Any:
 
 
 def _encode(value: object) -> str:
-    if isinstance(value, datetime):
-        fraction = f".{value.microsecond:06}" if value.microsecond else ""
-        return f"{value:%Y-%m-%dT%H:%M:%S}{fraction}Z"
-    return str(value)
+    return iso_text(value) if isinstance(value, datetime) else str(value)
 
 
 def number_text(value: object) -> object:

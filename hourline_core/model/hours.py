@@ -70,6 +70,12 @@ def time_text(moment: datetime) -> str:
     return f"{moment_text(moment.astimezone(UTC)).replace(' ', 'T')}Z"
 
 
+def iso_text(moment: datetime) -> str:
+    """``2013-01-05T14:00:00Z``, with microseconds if it has some. ``moment`` is in UTC."""
+    exactness = "microseconds" if moment.microsecond else "seconds"
+    return f"{moment.replace(tzinfo=None).isoformat(timespec=exactness)}Z"
+
+
 def parse_hour(text: str) -> datetime:
     """Parse ISO text: ``2013-01-05T14``, ``2013-01-05T14:00Z`` or ``2013-01-05`` (midnight). The default zone is UTC.
 

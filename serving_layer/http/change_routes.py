@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from hourline_core.model.hours import iso_text
 from serving_layer.http.answering import Answering, answering_of
 from serving_layer.http.limits import STREAM_PATH
 
@@ -23,7 +24,7 @@ async def changes(
     async for update in answering.listeners.listen(last_event_id):
         token = update.token
         for metric, hour, state in update.hours:
-            data = {"metric": metric, "hour": f"{hour:%Y-%m-%dT%H:%M:%SZ}", "state": state, "token": token}
+            data = {"metric": metric, "hour": iso_text(hour), "state": state, "token": token}
             yield ServerSentEvent(event="hour", data=data)
         # The id comes last: a client that is cut off between two hours is told all of them again.
         yield ServerSentEvent(event="token", data={"token": token, "complete": update.complete}, id=token)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from pydantic import BaseModel
 
+from hourline_core.model.hours import iso_text
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.types import column_types
 from serving_layer.http.error_responses import TooLargeError
@@ -129,7 +130,7 @@ def _jsonable(value: Any) -> Any:
         case Decimal():
             plain = int(value) if value == value.to_integral_value() else float(value)
         case datetime():
-            plain = f"{value.strftime('%Y-%m-%dT%H:%M:%S')}{f'.{value.microsecond:06}' if value.microsecond else ''}Z"
+            plain = iso_text(value)
         case None | bool() | int() | str():
             plain = value
         case _:  # a date, say

@@ -10,7 +10,11 @@ from hourline.cli.output import number_text, say_json
 
 
 def test_json_for_programs_keeps_the_fractions_of_seconds_and_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    moments = [datetime(2024, 3, 1, 10, 5, 30, 250_000, UTC), datetime(2024, 3, 1, 10, tzinfo=UTC)]
+    moments = [
+        datetime(2024, 3, 1, 10, 5, 30, 250_000, UTC),
+        datetime(2024, 3, 1, 10, tzinfo=UTC),
+        datetime(987, 1, 5, 14, tzinfo=UTC),
+    ]
     say_json({"moments": moments, "measures": [{"mean": float("nan")}, {"mean": 1.5}]})
     found = json.loads(capsys.readouterr().out, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
     assert [datetime.fromisoformat(text) for text in found["moments"]] == moments

@@ -12,6 +12,7 @@ from hourline_core.model.hours import (
     HOUR,
     HourRange,
     hour_text,
+    iso_text,
     moment_text,
     parse_hour,
     parse_range,
@@ -56,6 +57,8 @@ def test_the_time_of_a_window_is_read_back_from_its_text(text: str) -> None:
 def test_a_year_has_four_digits_in_every_text() -> None:
     hour = datetime(987, 1, 5, 14, tzinfo=UTC)
     assert parse_hour(hour_text(hour)) == hour
+    assert iso_text(hour) == "0987-01-05T14:00:00Z"
+    assert iso_text(hour.replace(second=30, microsecond=500)) == "0987-01-05T14:00:30.000500Z"
     assert sql_timestamp(hour.astimezone(timezone(timedelta(hours=2)))) == "0987-01-05T14:00:00.000000Z"
 
 
