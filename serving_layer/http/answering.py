@@ -98,8 +98,9 @@ class Answering:
     async def answer(
         self, request: Request, work: Callable[[Connection], Body], as_of: str | None = None, kind: str = "json"
     ) -> Response:
-        """The answer as a response. Its ETag is made of the snapshot, the declarations, the ``kind`` of format, and the
-        time if hours close by wall time: the answer depends on nothing else.
+        """The answer as a response. Its ETag is made of what the answer depends on: the snapshot, what a person has
+        confirmed, the metrics that have tables, the declarations, the ``kind`` of format, and the time if hours close
+        by wall time.
         """
         if as_of is None and (known := self._unchanged(request, self._tag(self.snapshots.newest, kind))):
             return known
@@ -147,10 +148,12 @@ class Answering:
         self._threads.shutdown(wait=False)
 
     def _tag(self, connection: Connection, kind: str) -> str:
-        # A token does not name what a person has confirmed, nor the time.
+        # A token does not name what a person has confirmed, nor the time. Tables of a metric may come without another
+        # token. The time of an earlier answer does not go on.
         confirmed = connection.snapshot.other_tables.get("confirmations")
-        taken = connection.taken if self.project.closes_by_wall_time else None
-        parts = f"{self._declared}\n{self.snapshots.identity}\n{confirmed}\n{taken}"
+        served = [(tables.name, tables.served) for tables in connection.snapshot.metrics]
+        taken = connection.taken if self.project.closes_by_wall_time and not connection.is_past else None
+        parts = f"{self._declared}\n{self.snapshots.identity}\n{confirmed}\n{served}\n{taken}"
         made_of = hashlib.sha256(parts.encode()).hexdigest()[:8]
         return f'"{connection.token}.{made_of}.{kind}"'
 

@@ -8,11 +8,12 @@ import pytest
 
 from hourline import connect
 from hourline_core.ledger.confirmations import confirm_gap
-from hourline_core.model import Settings
+from hourline_core.model import Project, Settings
 from serving_layer.http import snapshots
 from serving_layer.http.server import Server
 from serving_layer.reports.quality import report_quality
 from speed_layer.maintenance import maintain_stopped
+from tests.support import bare_tables
 from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
 from tests.support.http_answers import KEYS, VISITS, next_token, rows, wait_for
 from tests.support.visits_tables import Visit, grouped, iso, serving, visit_tables
@@ -100,10 +101,9 @@ def test_hours_that_pass_by_wall_time_make_another_answer_of_the_same_tables(
     tables = visit_tables(tmp_path, [Visit.of(0)], monkeypatch)
     tables.start()
     tables.micro_batch(1)
-    by_wall = {name: source.model_copy(update={"clock": "wall"}) for name, source in tables.project.sources.items()}
     now = [hour(1)]
     with (
-        Server(replace(tables.project, sources=by_wall), clock=lambda: now[0], environ={}) as server,
+        Server(_by_wall_time(tables.project), clock=lambda: now[0], environ={}) as server,
         httpx.Client(base_url=server.url, timeout=60) as client,
         client.stream("GET", "/api/v1/changes") as stream,
     ):
@@ -118,6 +118,50 @@ def test_hours_that_pass_by_wall_time_make_another_answer_of_the_same_tables(
         assert second.status_code == 200
         assert second.json()["states"] == {"provisional": 3}
     assert first.json()["states"] == {"provisional": 1}
+
+
+def test_an_earlier_answer_by_wall_time_is_the_same_at_any_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = visit_tables(tmp_path, VISITS[:10], monkeypatch)
+    tables.start()
+    tables.micro_batch(5)
+    tables.micro_batch(5)
+    answers = []
+    now = [hour(1)]
+    for number in (1, 3):
+        now[0] = hour(number)
+        with Server(_by_wall_time(tables.project), clock=lambda: now[0], environ={}) as server:
+            path = f"{server.url}/api/v1/metrics/visits?as_of=p0-clicks.1"
+            answers.append(httpx.get(path, timeout=60))
+    first, second = answers
+    assert rows(first, *KEYS) == grouped(VISITS[:5], *KEYS)
+    assert (second.content, second.headers["etag"]) == (first.content, first.headers["etag"])
+
+
+def test_a_metric_that_gets_its_tables_makes_another_answer_of_the_same_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = visit_tables(tmp_path, VISITS[:5], monkeypatch)
+    all_metrics = bare_tables.TILINGS
+    monkeypatch.setattr(bare_tables, "TILINGS", all_metrics[:1])
+    tables.start()
+    tables.micro_batch(5)
+    with serving(tables.project) as client, client.stream("GET", "/api/v1/changes") as stream:
+        lines = stream.iter_lines()
+        next_token(lines)
+        first = client.get("/api/v1/project")
+        monkeypatch.setattr(bare_tables, "TILINGS", all_metrics)
+        tables.start()
+        told, token = next_token(lines)
+        assert {one["metric"] for one in told} == {"visits"}
+        assert token["token"] == first.json()["token"]
+        second = client.get("/api/v1/project", headers={"If-None-Match": first.headers["etag"]})
+        assert second.status_code == 200
+    assert [[one["name"] for one in answer.json()["metrics"]] for answer in (first, second)] == [
+        ["totals"],
+        ["totals", "visits"],
+    ]
 
 
 def test_a_cell_of_an_old_answer_that_is_no_longer_kept_is_refused_as_its_rows_are(
@@ -158,3 +202,8 @@ def test_hours_that_a_person_has_confirmed_make_another_answer_of_the_same_token
         assert second.status_code == 200
         assert second.json()["states"] == {"provisional": 1}
     assert first.json()["states"] == {"incomplete": 1}
+
+
+def _by_wall_time(project: Project) -> Project:
+    sources = {name: source.model_copy(update={"clock": "wall"}) for name, source in project.sources.items()}
+    return replace(project, sources=sources)
