@@ -332,15 +332,20 @@ async function start() {
   drawReport(reports.status);
   keepSeries();
   keepReports();
+  let told = false; // whether this connection has told its first token, which says what is there already
   listen({
-    connected,
+    connected: (is) => {
+      told = false;
+      connected(is);
+    },
     hour: ({ hour }) => {
       const from = new Date(hour);
       noteHour(from);
       refresh({ from: from.getTime(), to: addHours(from, 1).getTime() });
     },
     token: ({ token, complete }) => {
-      if (!cards.length && token !== project.token) location.reload(); // there may be some now
+      if (!cards.length && (told || token !== project.token)) location.reload(); // there may be some now
+      told = true;
       tellMoment(token);
       if (!complete) refresh();
     },

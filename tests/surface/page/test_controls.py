@@ -1,12 +1,15 @@
 """What a person chooses, types and presses on the page."""
 
 import json
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, Page, Route, expect
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from serving_layer.http.server import Server
-from tests.support.page_in_browser import drawn, expect_drawn, opened, points
+from tests.support import sales as sales_project
+from tests.support.page_in_browser import drawn, expect_drawn, one_person, opened, points
 from tests.support.sales import Sales, key
 
 
@@ -117,6 +120,24 @@ def test_a_source_that_waits_for_its_topic_says_so(context: BrowserContext, serv
     waits = opened(context, server).locator("#facts .bad", has_text="waits for")
     expect(waits.locator("dd")).to_have_text("till")
     assert (waits.get_attribute("title") or "").startswith("the topic was deleted; it waits for a new one since")
+
+
+def test_a_page_without_metrics_shows_those_that_get_their_tables_without_a_new_token(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_metrics = sales_project.TILINGS
+    monkeypatch.setattr(sales_project, "TILINGS", {})
+    sales = Sales(tmp_path / "sales")
+    sales.sell((0, "north"))
+    with Server(sales.project, environ={}) as server, one_person(browser, server) as context:
+        page = context.new_page()
+        page.goto(server.url)
+        expect(page.locator("#metrics")).to_contain_text("No metric has results yet")
+        expect(page.locator("#moment")).to_contain_text("p0-sales.1")
+        monkeypatch.setattr(sales_project, "TILINGS", all_metrics)
+        Sales(tmp_path / "sales")
+        expect(page.locator('[data-metric="turnover"]')).to_be_visible()
+        expect(page.locator("#moment")).to_contain_text("p0-sales.1")
 
 
 def test_a_page_without_metrics_looks_for_some_at_each_new_snapshot_and_no_more_often(
