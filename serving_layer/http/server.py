@@ -2,11 +2,10 @@
 
 import os
 import socket
-import ssl
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,6 +42,9 @@ class Server:
         files = [project.root.absolute() / expand_home(file) for file in (settings.certificate, settings.key) if file]
         self._project = project
         try:
+            with _explaining_tls(files):
+                for file in files:  # Before anything is started. An error of TLS would not name the file.
+                    file.open("rb").close()
             self._app = create_app(project, clock, environ)
             config = uvicorn.Config(
                 self._app,
@@ -57,7 +59,8 @@ class Server:
                 ssl_certfile=files[0] if files else None,
                 ssl_keyfile=files[1] if files else None,
             )
-            _load(config, files)
+            with _explaining_tls(files):
+                config.load()
         except BaseException:
             self._socket.close()
             raise
@@ -124,15 +127,16 @@ def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
         )
 
 
-def _load(config: uvicorn.Config, files: list[Path]) -> None:
-    """Load the application, and the certificate and its key from ``files``. Raises SetupError if these cannot be read,
-    or do not fit.
+@contextmanager
+def _explaining_tls(files: list[Path]) -> Iterator[None]:
+    """Within the block, it becomes a SetupError if the certificate and its key, ``files``, cannot be read, or do not
+    fit.
     """
     try:
-        for file in files:  # An error of TLS would not name the file.
-            file.open("rb").close()
-        config.load()
-    except (OSError, ssl.SSLError) as error:
+        yield
+    except OSError as error:  # ssl.SSLError is one, too.
+        if not files:
+            raise
         raise SetupError(
             f"TLS cannot be set up with {' and '.join(map(str, files))} (serve.certificate, serve.key): {error}"
         ) from None

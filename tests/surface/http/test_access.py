@@ -222,11 +222,21 @@ def test_a_name_that_no_host_can_have_is_told(tables: BareTables, tmp_path: Path
         Server(serve_settings(tables.project, **settings), environ=ENVIRON)
 
 
-def test_what_fails_at_a_start_is_not_said_to_be_tls(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_at_a_start_is_not_said_to_be_tls(
+    tables: BareTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise raised.FULL_LOG
 
     monkeypatch.setattr("serving_layer.http.server.create_app", fail)
+    with pytest.raises(OSError) as told:
+        Server(tables.project, environ={})
+    assert told.value is raised.FULL_LOG
+    missing = {"certificate": tmp_path / "tls.crt", "key": tmp_path / "tls.key"}
+    with pytest.raises(SetupError, match="TLS cannot be set up"):  # before the application is made
+        Server(serve_settings(tables.project, **missing), environ={})
+    monkeypatch.undo()
+    monkeypatch.setattr("uvicorn.Config.load", fail)
     with pytest.raises(OSError) as told:
         Server(tables.project, environ={})
     assert told.value is raised.FULL_LOG
