@@ -66,12 +66,15 @@ class ChangeFeed:
         return True
 
     def find(self, token: str | None) -> int | None:
-        """The number of the oldest step with ``token``. None: no step that is kept has it.
+        """The number of the oldest step with ``token``. None: no step that is kept has it, or an earlier one with it
+        may no longer be kept.
 
-        Further ones with that token differ from it without a micro-batch or publication. Who had it may lack them.
+        Further ones with that token differ from it without a micro-batch or publication. A client with that token may
+        lack the later steps.
         """
         first = self.newest - len(self._steps) + 1
-        return next((number for number, step in enumerate(self._steps, first) if step.token == token), None)
+        found = next((number for number, step in enumerate(self._steps, first) if step.token == token), None)
+        return None if found == first > 0 else found
 
     def since(self, number: int | None) -> Update:
         """The changes since the step ``number``. They are incomplete if it is None, or no longer kept."""

@@ -28,7 +28,7 @@ class Listeners:
 
     async def listen(self, token: str | None) -> AsyncIterator[Update]:
         """First the changes since ``token`` (incomplete if it is None, or too old), and then each step as it comes."""
-        # Before it is passed on: further steps come while a slow client takes an update.
+        # The number is read before the update is passed on, since further steps come while a slow client takes it.
         update, number = self._feed.since(self._feed.find(token)), self._feed.newest
         yield update
         while not self._closed:

@@ -38,9 +38,18 @@ def test_a_reader_that_was_away_too_long_or_reads_first_reads_everything_again()
     feed = ChangeFeed("p0")
     for number in range(1, 601):
         feed.add(Step(f"p{number}", [HourState("visits", BASE, "final")]))
-    for token in (None, "p0", "p88", "p601"):
+    for token in (None, "p0", "p88", "p89", "p601"):
         assert not feed.since(feed.find(token)).complete
-    assert feed.since(feed.find("p89")).complete
+    assert feed.since(feed.find("p90")).complete
+
+
+def test_a_reader_is_not_told_that_steps_are_all_if_earlier_ones_of_its_token_are_gone() -> None:
+    feed = ChangeFeed("p0")
+    for _ in range(511):
+        feed.add(Step("p0", [HourState("visits", BASE, "final")]))
+    assert feed.since(feed.find("p0")).complete
+    feed.add(Step("p0", [HourState("visits", BASE, "revised")]))
+    assert not feed.since(feed.find("p0")).complete
 
 
 def test_the_same_tables_read_again_are_no_step() -> None:
