@@ -290,24 +290,23 @@ class Connection:
                     raise TableError(f"'{view}' cannot be answered: {damage}")
 
     def _open(self) -> None:
-        self.damage: list[str] = []
-        """What a degraded connection lacks, or has read at an older version: one sentence for each table."""
+        damage: set[str] = set()
         if self._as_of is None and not self._degraded:
-            opened = NEWEST.open(self.project, self._clock, self._attachable)
-            self.snapshot, self.taken, self._root, self._parts = opened
-            self._duckdb = cursor_of(self._root)
-            return
-        self.taken = self._clock()
-        now = self.taken
-        if self._as_of is not None:
-            token = token_of(self.project, self._as_of, self.taken)
-            self.snapshot = snapshot_at(self.project, token)
-            now = moment_of(self.project, token) or now
+            snapshot, taken, root, parts = NEWEST.open(self.project, self._clock, self._attachable)
         else:
-            self.snapshot, damage = degraded_snapshot(self.project)
-            self.damage = sorted(damage)
-        self._root, self._parts = self._attachable(self.snapshot, now)
-        self._duckdb = cursor_of(self._root)
+            now = taken = self._clock()
+            if self._as_of is not None:
+                token = token_of(self.project, self._as_of, taken)
+                snapshot = snapshot_at(self.project, token)
+                now = moment_of(self.project, token) or taken
+            else:
+                snapshot, damage = degraded_snapshot(self.project)
+            root, parts = self._attachable(snapshot, now)
+        self._duckdb = cursor_of(root)
+        # Only now, since a refresh that fails leaves them as they are.
+        self.snapshot, self.taken, self._root, self._parts = snapshot, taken, root, parts
+        self.damage = sorted(damage)
+        """What a degraded connection lacks, or has read at an older version: one sentence for each table."""
 
     def _attach_all(self) -> None:
         with self.naming_damage():
