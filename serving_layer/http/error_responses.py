@@ -3,7 +3,7 @@
 400  UsageError              a wrong parameter, with what is near or allowed
 401                          no token, or a wrong one
 403                          a token without the scope; a page of another site
-404  NotFoundError           no such metric, hour, window or row
+404  NotFoundError           no such source, metric, hour, window or row
 409  UnreliableResultError   `strict`, and the hours are not to be relied on
 413  TooLargeError           the answer, or the body of the request
 429  TooManyError            try again in a moment

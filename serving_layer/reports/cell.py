@@ -19,7 +19,7 @@ _NEAREST = 8
 
 
 class NotFoundError(UsageError):
-    """There is no such metric, hour, window or row."""
+    """There is no such source, metric, hour, window or row."""
 
 
 @dataclass(frozen=True)
