@@ -60,7 +60,7 @@ def _to_python(name: str, column: pa.ChunkedArray) -> list[object]:
     try:
         values: list[object] = column.to_pylist()
     except (OverflowError, ValueError):
-        if not pa.types.is_temporal(column.type):
+        if not (pa.types.is_temporal(column.type) or pa.types.is_nested(column.type)):
             raise
         raise UsageError(
             f"column '{name}' has a time outside the years 1 to 9999, which Python cannot hold; cast it to VARCHAR"
