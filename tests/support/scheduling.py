@@ -9,26 +9,25 @@ import os
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-ENOUGH_WORKERS = 3
+
+def _runs_no_spark(worker: str | None, count: int) -> bool:
+    """Whether ``worker``, such as ``gw2``, is the last one of three or more."""
+    return count >= 3 and worker == f"gw{count - 1}"
 
 
 def yield_to_others() -> None:
-    """Called in each worker. The last of enough workers gets the time that the others leave."""
-    worker, count = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
-    if count >= ENOUGH_WORKERS and worker == f"gw{count - 1}":
+    """Called in each worker. The one without Spark gets the time that the others leave."""
+    if _runs_no_spark(os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))):
         os.nice(5)
 
 
-class StackFirst(LoadFileScheduling):  # type: ignore[misc]
-    """Each worker runs whole files: those of the stack first, in their order. The last of enough workers runs none of
-    these.
-    """
+class StackFirst(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types.
+    """Each worker runs whole files: first those of the stack, in their order. The one without Spark runs none of these."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        without_spark = self.numnodes >= ENOUGH_WORKERS and node.gateway.id == f"gw{self.numnodes - 1}"
         stack = [file for file in self.workqueue if file.startswith("tests/stack/")]
         others = [file for file in self.workqueue if file not in stack]
-        if chosen := others if without_spark else stack + others:
+        if chosen := others if _runs_no_spark(node.gateway.id, self.numnodes) else stack + others:
             self.workqueue.move_to_end(chosen[0], last=False)
             super()._assign_work_unit(node)
         else:
