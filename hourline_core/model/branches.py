@@ -136,4 +136,4 @@ def _mistakes_of_two(topic: str, one: Source, other: Source, where: Where) -> It
 
 
 def _meaning(name: str, field: Field) -> tuple[object, ...]:
-    return (field.type, field.key or name, field.encoding, field.zone)
+    return (field.type, field.key or name, field.encoding, field.zone, field.round)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.declaration_mistakes import UNCLOSED, mistakes
 
-TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, decimal(p,s), struct<a: string, …>, array<…> and map<…, …>"
+TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date, json, decimal(p,s), struct<a: string, …>, array<…> and map<string, …>"
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ TYPES = "allowed are string, int, long, float, double, boolean, timestamp, date,
         ("decimal(39,2)", "got 'decimal(39,2)', allowed is decimal(p,s) with p from 1 to 38 and s from 0 to p"),
         ("array<int", f"got 'array<int', {UNCLOSED}"),
         ("array<int, int>", "got 'array<int, int>', allowed is array<type>"),
-        ("map<string>", "got 'map<string>', allowed is map<type, type>"),
+        ("map<string>", "got 'map<string>', allowed is map<string, type>"),
         ("struct<>", "got 'struct<>', allowed is struct<name: type, …>"),
     ],
 )
