@@ -79,7 +79,8 @@ class Backfill:
     def _remember(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.partial")
-        partial.write_text(json.dumps({"begun": self.begun.isoformat(), "pinned": self.pinned}, indent=2))
+        pinned = {name: (versions.final, versions.staged) for name, versions in self.pinned.items()}
+        partial.write_text(json.dumps({"begun": self.begun.isoformat(), "pinned": pinned}, indent=2))
         partial.replace(file)
 
 
@@ -153,7 +154,7 @@ def _is_done(item: PlannedHour, pinned: HourVersions) -> bool:
     """
     return any(
         version is not None and (then is None or version > then)
-        for version, then in zip((item.version, item.staged), pinned, strict=True)
+        for version, then in zip((item.version, item.staged), (pinned.final, pinned.staged), strict=True)
     )
 
 

@@ -6,21 +6,23 @@ failed. If something is expected of windows, new events of any hour of its windo
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from batch_layer.decoding.changed_hours import ChangedHours, read_changed_hours
 from hourline_core.errors import UsageError
 from hourline_core.ledger.coverage import HourVersions
 from hourline_core.ledger.pending_declarations import find_pending
 from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.model import Metric, Project, Source, declaration_hash, expectations_hash
+from hourline_core.model import DeclaredMetric, Metric, Project, Source, declaration_hash, expectations_hash
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.model.session_window import SessionWindow
+from hourline_core.model.windows import HOURLY
 from hourline_core.sql.database import open_database
 from hourline_core.sql.problems import read_problems
 from hourline_core.sql.user_functions import install_functions
@@ -32,6 +34,8 @@ FORCED = "forced"
 """The reason of an hour that is recomputed only because a person asked: it is final, or what blocked it has not
 changed.
 """
+
+CHANGED_METRIC = "changed metric"
 
 _METRIC_HOURS = "hourline.metric_hours"
 """Where the plan reads each hour of each metric."""
@@ -127,6 +131,10 @@ class Job:
     clock: Clock
     spark: Callable[[], "SparkSession"]
     """Start Spark on the first call."""
+    changed: Mapping[str, ChangedHours] = field(default_factory=dict)
+    """By source, what became of its records that other declarations have decoded."""
+    at_once: Mapping[str, Collection[datetime]] = field(default_factory=dict)
+    """By metric, the hours (UTC) between which events move. Either all of them are published, or none."""
 
     @property
     def sources(self) -> list[Source]:
@@ -134,8 +142,10 @@ class Job:
         return [self.project.sources[name] for name in sorted({item.source for item in self.hours})]
 
     def has_events(self, source: Source) -> bool:
-        """Whether ``source`` has an event in one of the hours, by the snapshot."""
-        return any(item.events for item in self.hours if item.source == source.name)
+        """Whether ``source`` may have an event in one of the hours, by the snapshot."""
+        changed = self.changed.get(source.name)
+        entered = changed.entered if changed else {}
+        return any(item.events or item.hour in entered for item in self.hours if item.source == source.name)
 
     def metrics_of(self, source: Source) -> list[Metric]:
         """The metrics of the hours over ``source``, in order."""
@@ -167,6 +177,31 @@ def open_job(
         yield Job(project, hours, left_out, database, snapshot, clock, spark)
 
 
+def join_moved_hours(job: Job) -> Job:
+    """``job`` with what decoding anew changes, once that is done up to the sequences of its snapshot. Hours between
+    which events move join it, so that they are published at once.
+    """
+    changed: dict[str, ChangedHours] = {}
+    at_once: dict[str, set[datetime]] = {}
+    hours = list(job.hours)
+    for source in job.sources:
+        up_to = job.snapshot.progress[source.name].sequence
+        of_source = read_changed_hours(job.database, job.project, source, up_to)
+        if of_source is None:
+            continue
+        changed[source.name] = of_source
+        for metric in job.metrics_of(source):
+            if moved := of_source.to_publish_at_once(DeclaredMetric(source, metric), job.snapshot):
+                at_once[metric.name] = moved
+                spanning = _plan(
+                    job.project, job.database, job.snapshot, [metric.name], HourRange.spanning(sorted(moved))
+                )
+                known = {(item.metric, item.hour) for item in hours}
+                hours += [item for item in spanning if item.hour in moved and (item.metric, item.hour) not in known]
+    hours.sort(key=lambda item: (item.hour, item.metric))
+    return replace(job, hours=hours, changed=changed, at_once=at_once)
+
+
 def _current(
     project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, planned: list[PlannedHour]
 ) -> dict[tuple[str, datetime], PlannedHour]:
@@ -190,7 +225,13 @@ def _plan(
     hours: HourRange | None = None,
 ) -> list[PlannedHour]:
     """All hours of the range ``hours``, by hour and metric. None: all hours that are not final, however many are."""
-    coverage, within = snapshot.coverage, "WHERE counted <> 'final'"
+    changed = {
+        name: of_source
+        for name, known in snapshot.progress.items()
+        if (of_source := read_changed_hours(database, project, project.sources[name], known.sequence))
+    }
+    # Hours that are final by another decoding are planned, too.
+    coverage, within = snapshot.coverage, "" if changed else "WHERE counted <> 'final'"
     if hours is not None:  # a range may be one hour of many years
         within = f"WHERE hour >= '{sql_timestamp(hours.start)}' AND hour < '{sql_timestamp(hours.end)}'"
         coverage = coverage.within(hours)
@@ -202,19 +243,59 @@ def _plan(
     expectations = {
         metric.name: expectations_hash(project.source_of(metric), metric) for metric in project.metrics.values()
     }
-    return [
-        PlannedHour(
-            row["source"],
-            row["metric"],
-            row["hour"],
-            _reason(row, expectations[row["metric"]]),
-            row["events"],
-            row["closed"],
-            *versions.get((row["metric"], row["declaration"], row["hour"]), HourVersions(None, None)),
+    planned: list[PlannedHour] = []
+    for row in rows:
+        if row["declaration"] != declarations[row["metric"]] or (metrics is not None and row["metric"] not in metrics):
+            continue
+        of_hour = versions.get((row["metric"], row["declaration"], row["hour"]), HourVersions(None, None))
+        of_source, metric = changed.get(row["source"]), project.metrics[row["metric"]]
+        reason = _reason(row, expectations[row["metric"]])
+        if (
+            of_source
+            and row["counted"] == "missing"
+            and of_source.lack_bytes(project.source_of(metric), metric, row["hour"])
+        ):
+            continue
+        if of_source and (reason == CHANGED_METRIC or (reason == FORCED and _is_outdated(of_hour, of_source))):
+            reason = "; ".join(of_source.decodings.describe_changes())
+        planned.append(
+            PlannedHour(
+                row["source"],
+                row["metric"],
+                row["hour"],
+                reason,
+                row["events"],
+                row["closed"],
+                of_hour.final,
+                of_hour.staged,
+            )
         )
-        for row in rows
-        if row["declaration"] == declarations[row["metric"]] and (metrics is None or row["metric"] in metrics)
-    ]
+    return planned + list(_entered_hours(project, database, changed, planned, metrics, hours))
+
+
+def _entered_hours(
+    project: Project,
+    database: duckdb.DuckDBPyConnection,
+    changed: Mapping[str, ChangedHours],
+    planned: list[PlannedHour],
+    metrics: list[str] | None,
+    hours: HourRange | None,
+) -> Iterator[PlannedHour]:
+    """The hours that have events only by today's declaration, and are not listed yet."""
+    known = {(item.metric, item.hour) for item in planned}
+    for name, of_source in changed.items():
+        source = project.sources[name]
+        ((clock,),) = database.execute(f"SELECT max(clock) FROM hourline.source_hours_{name}").fetchall()
+        reason = "; ".join(of_source.decodings.describe_changes())
+        for hour, events in sorted(of_source.entered.items()):
+            closed = clock is not None and hour + HOURLY.complete_after(source.grace) <= clock
+            for metric in project.metrics_of(name):
+                if (
+                    (metric.name, hour) not in known
+                    and (metrics is None or metric.name in metrics)
+                    and (hours is None or hours.start <= hour < hours.end)
+                ):
+                    yield PlannedHour(name, metric.name, hour, reason, events, closed, None, None)
 
 
 def _retry_windows(project: Project, hours: list[PlannedHour]) -> list[PlannedHour]:
@@ -258,7 +339,12 @@ def _share_sessions(session: SessionWindow, blocked: list[datetime], changed: li
     return [hour for hour in blocked if is_near(hour)]
 
 
+def _is_outdated(published: HourVersions, now: ChangedHours) -> bool:
+    """Whether an hour was published by another decoding than that of now."""
+    return published.decoding is not None and published.decoding != now.decodings.now.hash
+
+
 def _reason(row: dict[str, Any], expectations: str) -> str:
     if row["blocked_cutoff"] is not None:
         return "blocked" if row["fresh"] or row["expectations"] != expectations else FORCED
-    return "changed metric" if row["counted"] == "missing" and not row["served"] else _REASONS[row["counted"]]
+    return CHANGED_METRIC if row["counted"] == "missing" and not row["served"] else _REASONS[row["counted"]]

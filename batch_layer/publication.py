@@ -21,6 +21,7 @@ from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA, BlockedHour, Cov
 from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
 from hourline_core.ledger.unfinished_publication import drop_unpublished
 from hourline_core.model import Project
+from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SAVED_FILES, SMALL_BYTES, compact, count_compactable
@@ -191,7 +192,8 @@ class Publication:
             with suppress(TableError):
                 compact(table, "hour", SMALL_BYTES)
         source, version = aggregation.source.name, table.version()
-        fresh: list[CoverageRow] = [CoveredHour(*of, source, hour, cutoff, version, moment) for hour in hours]
+        decoding = decoding_of(aggregation.source).hash
+        fresh: list[CoverageRow] = [CoveredHour(*of, source, hour, cutoff, version, moment, decoding) for hour in hours]
         if metric.promotes:
             fresh.append(Promotion(*of, source, cutoff, version, moment))
         return fresh

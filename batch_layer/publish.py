@@ -67,6 +67,10 @@ def publish(publication: Publication, job: Job, audited: list["AuditedSource"], 
 
 def prepare(job: Job, staged: StagedMetric, blocked: Mapping[datetime, str]) -> MetricPublication:
     """What to publish of one metric, with the drift of the hours that are not ``blocked``."""
+    together = job.at_once.get(staged.aggregation.metric.name, ())
+    if held := [hour for hour in together if hour in blocked]:
+        # Events move between these hours. Those that passed would count what the blocked ones still count, or lack it.
+        blocked = {**dict.fromkeys(together, blocked[held[0]]), **blocked}
     metric = MetricPublication(staged, blocked)
     promoted = promotes(job.database, metric.aggregation, metric.passed)
     passed = replace(staged, hours=metric.passed, rows=staged.rows_of(metric.passed))

@@ -10,14 +10,16 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer.deduplication import mark_first
 from batch_layer.plan import Job
-from hourline_core.compute.archive import from_archive
-from hourline_core.compute.resolve import apply_where, with_derived
+from hourline_core.compute.archive import as_declared, from_archive, read_version
+from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
+from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import COUNTS, DUPLICATE, HOUR, IS_FIRST, SEQUENCE
+from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, IS_FIRST, SEQUENCE
 from hourline_core.model.windows import HOURLY
+from hourline_core.storage.opening import open_table
 
 _SORTED_AGAIN = 3
 """Up to this number of metrics, it is faster to read the events again and sort them than to hold all their columns
@@ -59,14 +61,32 @@ def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
 class ArchivedEvents:
     """The events of ``hours`` of one source up to the sequence ``cutoff``, in the version of the archive that the
     job's snapshot names. ``source`` says how they are identified and which ones count. Starts Spark unless it runs.
+
+    Records that another declaration has decoded are taken as today's decodes them, which ``decode_anew`` has done up to
+    the cutoff; with ``as_archived``, as they were archived.
     """
 
-    def __init__(self, job: Job, source: Source, hours: list[datetime], cutoff: int) -> None:
-        uri, version = Layout.of(job.project).events(source), job.snapshot.other_tables[f"events/{source.name}"]
-        events = job.spark().read.format("delta").option("versionAsOf", version).load(uri)
+    def __init__(
+        self, job: Job, source: Source, hours: list[datetime], cutoff: int, *, as_archived: bool = False
+    ) -> None:
         self._source = source
-        chosen_events = events.where(_among(F.col("hour"), hours) & (F.col("sequence") <= cutoff))
-        self._events = with_derived(from_archive(chosen_events, source), source)
+        chosen = _among(F.col("hour"), hours) & (F.col("sequence") <= cutoff)
+        layout, spark = Layout.of(job.project), job.spark()
+        table = open_table(
+            layout.events(source), layout.storage_options, job.snapshot.other_tables[f"events/{source.name}"]
+        )
+        archived = read_version(spark, table).where(chosen)
+        decodings = ArchiveDecodings.of(table, source)
+        if as_archived or not decodings.others:
+            self._events = with_derived(from_archive(archived, source), source)
+            return
+        standing = F.coalesce(F.col(DECODING), F.lit("")).isin(decodings.standing)
+        anew = open_table(layout.decoded(source, decodings.now.hash), layout.storage_options)
+        columns = empty_events(spark, source)
+        parts = [archived.where(standing), read_version(spark, anew).where(chosen)]
+        of_now, others = (from_archive(part, source) for part in parts)
+        events = as_declared(of_now, columns).unionByName(as_declared(others, columns))
+        self._events = with_derived(events, source)
 
     def mark_counted(self) -> DataFrame:
         """All events, with COUNTS: the first event of an id in an hour counts if it fulfils the source's ``where``.

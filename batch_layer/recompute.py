@@ -3,6 +3,7 @@
 A job is a pipeline, in which each step hands one object on:
 
     plan       plan.py          PlannedHour    which hours, and why; ``Job``: those still to recompute, in one snapshot
+    decode     decoding/        ChangedHours   records that another declaration has decoded, decoded anew
     read       read_archive.py  SourceEvents   the archived events of these hours, up to the cutoff
     aggregate  aggregate.py     SourceTiles    the tiles of each metric, and totals by hour (tiles_and_totals.py)
     stage      stage.py         StagedSource   the tiles, as read back from the staged tables
@@ -12,19 +13,21 @@ A job is a pipeline, in which each step hands one object on:
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from threading import Thread
 
 from pyspark.sql import SparkSession
 
 from batch_layer.aggregate import aggregate
-from batch_layer.plan import Job, PlannedHour, open_job
+from batch_layer.decoding.decode_anew import decode_anew, sources_to_decode
+from batch_layer.plan import Job, PlannedHour, join_moved_hours, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
 from batch_layer.read_archive import read_events
 from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
+from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.lease import turn
@@ -43,12 +46,18 @@ def recompute(
     on_waiting: Callable[[int], None] = lambda process: None,
     on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
     on_published: Callable[[Recomputed], None] = lambda recomputed: None,
+    on_decoded: Callable[[str, int], None] = lambda source, events: None,
+    plan_again: Callable[[], list[PlannedHour]] | None = None,
 ) -> list[Recomputed]:
     """Recompute and publish the ``planned`` hours, ``hours_per_job`` in one job, or the number in the settings.
 
     The lease is released between two jobs, to the process that has waited longest. ``on_waiting`` is called with the
     process that this one waits for. Hours that another process has published meanwhile are left out, and passed to
     ``on_left_out``. Recomputing again changes no answer. ``clock`` dates the publication (UTC).
+
+    First, the records that other declarations have decoded are decoded anew. Then their events may lie in other hours,
+    so ``plan_again`` gives the hours. ``on_decoded`` is called with a source and a number of events that were decoded
+    anew. Hours between which events move are published at once, also if ``planned`` has only some of them.
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
     published to the same tables meanwhile. Hours that were published before stay published.
@@ -65,6 +74,8 @@ def recompute(
             refuse_unresolved(session, project)
             return session
 
+        if _decode_anew(project, spark, on_waiting, on_decoded) and plan_again:
+            planned = plan_again()
         for hours in _split(planned, hours_per_job or project.settings.batch.hours_per_job):
             with turn(project.workspace, "batch", on_waiting):
                 publication = Publication(project)
@@ -84,6 +95,9 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
 
     Raises as ``recompute`` does. Then nothing that readers see has changed.
     """
+    for source in job.sources:
+        decode_anew(job.spark, job.project, source, job.snapshot.progress[source.name].sequence)
+    job = join_moved_hours(job)
     if any(map(job.has_events, job.sources)):
         job.spark()  # Its start is not part of the job's time.
     from batch_layer.audit.run_audit import audit
@@ -93,6 +107,22 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
         with read_events(job, source) as events:
             audited.append(audit(stage(aggregate(events))))
     return publish(publication, job, audited, began)
+
+
+def _decode_anew(
+    project: Project,
+    spark: Callable[[], SparkSession],
+    on_waiting: Callable[[int], None],
+    on_decoded: Callable[[str, int], None],
+) -> bool:
+    """Decode anew what other declarations have decoded, a chunk in each turn. Returns whether there was something."""
+    sources = sources_to_decode(project)
+    in_turn = partial(turn, project.workspace, "batch", on_waiting)
+    for source in sources:
+        progress = find_progress(project, source)
+        assert progress, "a source with records has progress"
+        decode_anew(spark, project, source, progress.sequence, partial(on_decoded, source.name), in_turn)
+    return bool(sources)
 
 
 def _split(planned: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:

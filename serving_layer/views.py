@@ -11,7 +11,7 @@ from hourline_core.ledger.layout import stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Metric, Project, Source
-from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX, VALUE
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.windows import Window
 from hourline_core.sql.attach_on_demand import Part, Statements
@@ -66,11 +66,12 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
     for tables, base in served_rollups(project, snapshot):
         yield from _views_of_rollup(tables, base, snapshot, functions)
     for name, known in snapshot.progress.items():
-        for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):
-            if view not in snapshot.unreadable:
-                yield _view_part(
-                    view, [view], f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}"
-                )
+        if (view := f"events_{name}") not in snapshot.unreadable:
+            yield Part((view,), _in_schema([view]), partial(_events_sql, view, project.sources[name], known.sequence))
+        if (view := f"rejected_{name}") not in snapshot.unreadable:
+            # A row without a reason keeps the bytes of a record without an event.
+            finished = f"sequence <= {known.sequence} AND reason IS NOT NULL"
+            yield _view_part(view, [view], f"FROM hourline.{view} WHERE {finished}")
     yield _view_part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
     windowed = [tables for tables in served_metrics(project, snapshot) if not tables.metric.window.is_hour]
     yield _view_part("windows", [f"windows_{tables.name}" for tables in windowed], all_windows_sql(windowed))
@@ -203,15 +204,22 @@ def _each(kind: str, snapshot: Snapshot) -> list[str]:
     return [f"{kind}_{source}" for source in snapshot.progress]
 
 
-def _event_columns(source: Source) -> str:
-    """What to select from the archive of ``source``: a field has its declared name, and a column of the archive that
-    has the same name gets a prefix.
+def _events_sql(view: str, source: Source, sequence: int, connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The view of the archived events of ``source`` up to ``sequence``. A field has its declared name, and another
+    column of the archive that has the same name gets a prefix. The bytes of the records are left out.
     """
+    archived = [name for name, *_ in connection.execute(f"DESCRIBE hourline.{view}").fetchall()]
+    plain = {name.casefold(): name for name in archived}
     names: dict[str, str] = {}
-    for field, stored in stored_names(source).items():
-        names |= {field.casefold(): f"{SCRATCH_PREFIX}{field.casefold()}", stored: field}
+    for field, stored in stored_names(source, archived).items():
+        if own := plain.get(field.casefold()):
+            names[own] = f"{SCRATCH_PREFIX}{own}"
+        if stored in archived:
+            names[stored] = field
     renamed = ", ".join(f"{identifier(column)} AS {identifier(name)}" for column, name in names.items())
-    return f"* RENAME ({renamed})" if names else "*"
+    left_out = f" EXCLUDE ({VALUE})" if VALUE in archived else ""
+    columns = f"*{left_out}{f' RENAME ({renamed})' if names else ''}"
+    return [f"CREATE VIEW {view} AS SELECT {columns} FROM hourline.{view} WHERE sequence <= {sequence}"]
 
 
 def _computable(

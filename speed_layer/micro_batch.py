@@ -20,6 +20,7 @@ from hourline_core.ledger.source_clock import NO_TIMES, SourceClock
 from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import (
     ARRIVED,
+    DECODING,
     DUPLICATE,
     EVENT_TIME,
     HOUR,
@@ -28,6 +29,7 @@ from hourline_core.model.scratch_columns import (
     OUTCOME,
     PARTITION,
     TOPIC_ID,
+    VALUE,
 )
 from hourline_core.model.windows import HOURLY
 from speed_layer.accounting import count_records
@@ -133,7 +135,7 @@ class MicroBatch:
         if the records are all there is. None: nothing was read.
         """
         started = self._clock()
-        rows = self.plan.explain_rejections(evaluated.toArrow())  # the only Spark job, unless records are malformed
+        rows = evaluated.toArrow()  # the only Spark job
         rows = with_topic_ids(rows, origin.topic_ids)
         offsets = self._reached.advance(rows, {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()})
         last_records = {} if origin.history else last_records_of(rows)
@@ -192,13 +194,18 @@ class MicroBatch:
                 del tiles[older.name]
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
-        accepted, rejected = with_outcome(rows, "accepted"), with_outcome(rows, "rejected")
+        tables = self.source_tables
+        decoding = pa.array([tables.decoding.hash] * rows.num_rows, pa.string())
+        rows = rows.append_column(DECODING, decoding)
+        # Of a record without an event, all there is to keep are its bytes, from which other declarations may make some.
+        accepted, rejected = with_outcome(rows, "accepted"), with_outcome(rows, "rejected", "empty")
+        rejected = keep(rejected, pc.is_valid(rejected[VALUE]))
         for chosen, table, schema in (
-            (events_to_archive(accepted, self.source), self.source_tables.events, self.source_tables.events_schema),
-            (rejected_to_archive(rejected), self.source_tables.rejected, REJECTED_SCHEMA),
+            (events_to_archive(accepted, tables.stored_names), tables.events, tables.events_schema),
+            (rejected_to_archive(rejected), tables.rejected, REJECTED_SCHEMA),
         ):
             if chosen.num_rows:
-                self.source_tables.append(table, schema, chosen, sequence)
+                tables.append(table, schema, chosen, sequence)
 
     def _finish(self, read: Read, fresh: pa.Table, accepted: pa.Table, sequence: int) -> Finished:
         """Commit progress, which makes the micro-batch count. ``fresh`` are the rows of what it has read that did not

@@ -40,7 +40,7 @@ def open_micro_batch(
     aggregations = _aggregations(spark, project, source)
     fields = empty_events(spark, source).select(*source.event_fields).withColumnsRenamed(stored_names(source))
     fields_schema = make_nullable(to_arrow_schema(fields.schema, timezone="UTC"))
-    source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations)
+    source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, clock)
     deduplicator = Deduplicator(source.id_horizon)
     if source.id and source_tables.clock.time:
         archived = archived_id_hashes(
@@ -54,7 +54,7 @@ def open_micro_batch(
     reprocessing = Reprocessing(source_tables.progress, source_tables.events, source_tables.rejected, topic_ids)
     most_records = project.settings.speed.max_records_per_batch
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
-    plan = RecordPlan(spark, source, event_time_type(spark, source), branches, Projection(aggregations))
+    plan = RecordPlan(source, event_time_type(spark, source), branches, Projection(aggregations))
     following = {
         (topic_id, partition): offset
         for topic_id, reading in source_tables.progress.readings(topic_ids).items()

@@ -78,9 +78,9 @@ def keep(rows: pa.Table, chosen: pa.ChunkedArray | pa.Array) -> pa.Table:
     return rows if all_of_them else rows.filter(chosen)
 
 
-def with_outcome(rows: pa.Table, outcome: str) -> pa.Table:
-    """The rows with that OUTCOME."""
-    return keep(rows, pc.equal(rows[OUTCOME], outcome))
+def with_outcome(rows: pa.Table, *outcomes: str) -> pa.Table:
+    """The rows with one of these as OUTCOME."""
+    return keep(rows, pc.is_in(rows[OUTCOME], pa.array(outcomes)))
 
 
 def accepted_of(rows: pa.Table) -> pa.Table:

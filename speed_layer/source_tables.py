@@ -6,7 +6,7 @@ sequence beyond progress) are deleted. Reading goes on at progress's offsets. Ne
 So no micro-batch is ever replayed, and a lost, old or foreign checkpoint does not matter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,13 +15,16 @@ from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import TableError
-from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHEMA, Layout
+from hourline_core.ledger.decodings import note_decoding
+from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHEMA, Layout, stored_names, typed_name
 from hourline_core.ledger.open_progress import refuse_without_progress
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.progress_rows import ProgressRow, WrittenMetric
 from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Source, to_stored
+from hourline_core.model.decoding import Decoding, decoding_of
+from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import exists, open_table
@@ -52,6 +55,10 @@ class SourceTables:
     """The source's clock, and those of its partitions."""
     complete_from: dict[str, int]
     """By aggregation, the sequence from which on its provisional rows are complete."""
+    decoding: Decoding
+    """How the records of its micro-batches become events."""
+    stored_names: Mapping[str, str]
+    """The names in the archive of the fields that have another one there."""
 
     @property
     def tables(self) -> list[DeltaTable]:
@@ -100,16 +107,15 @@ class SourceTables:
 
 
 def open_source_tables(
-    layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan]
+    layout: Layout, source: Source, fields: pa.Schema, aggregations: list[AggregationPlan], clock: Clock = wall_clock
 ) -> SourceTables:
     """Open or create the tables of ``source``, fence out the writer that had them before, and delete what an unfinished
     micro-batch left.
 
     A metric that has changed has two aggregations until the new one is promoted, the older one first. ``fields`` are
-    the declared fields as Arrow columns. Raises TableError when a table does not fit the declaration, and ConflictError
-    when another process writes to it.
+    the declared fields as Arrow columns. ``clock`` (UTC) dates a decoding that is new. Raises TableError when a table
+    does not fit the declaration, and ConflictError when another process writes to it.
     """
-    events_schema = pa.schema([*EVENT_SCHEMA, *fields])
     schemas = {
         aggregation.name: pa.schema([pa.field("sequence", pa.int64()), *aggregation.schema])
         for aggregation in aggregations
@@ -129,6 +135,8 @@ def open_source_tables(
             f"finished micro-batches of {source.name}",
         )
     )
+    fields = _with_own_columns(layout, source, fields, progress)
+    events_schema = pa.schema([*EVENT_SCHEMA, *fields])
     events = _open_events(layout, source, events_schema, progress)
     archived = pa.schema(events.schema().to_arrow())
     former_fields = [column for column in archived if column.name not in events_schema.names]
@@ -154,6 +162,8 @@ def open_source_tables(
     for table in (events, rejected, *provisional.values()):
         require_seen(table, progress.table)
     first = clear_unfinished(progress, events, rejected, provisional.values())
+    decoding = decoding_of(source)
+    note_decoding(events, decoding, first, clock())
     last = progress.last_row()
     known = {written.name: written.complete_from for written in last.metrics} if last else {}
     following = progress.sequence + 1
@@ -171,7 +181,29 @@ def open_source_tables(
         first,
         last.source_clock if last else SourceClock(),
         complete_from,
+        decoding,
+        stored_names(source, archived.names),
     )
+
+
+def _with_own_columns(layout: Layout, source: Source, fields: pa.Schema, progress: Progress) -> pa.Schema:
+    """``fields`` (under their plain names) with the names that they have in the archive. A field whose plain column has
+    rows of another type gets a column of its own: what was archived stays, and is decoded anew from the raw records.
+    """
+    uri, options = layout.events(source), layout.storage_options
+    if not exists(uri, options):
+        return fields
+    events = open_table(uri, options)
+    archived, plain = pa.schema(events.schema().to_arrow()), stored_names(source)
+    names = {plain.get(name, name): typed_name(source, name) for name in source.event_fields}
+    has_rows = progress.sequence > 0 and bool(events.file_uris())
+
+    def own_column(field: pa.Field) -> pa.Field:
+        typed = names.get(field.name, field.name)
+        differs = field.name in archived.names and archived.field(field.name).type != field.type
+        return field.with_name(typed) if typed in archived.names or (differs and has_rows) else field
+
+    return pa.schema(map(own_column, fields))
 
 
 def _open_events(layout: Layout, source: Source, schema: pa.Schema, progress: Progress) -> DeltaTable:

@@ -75,8 +75,8 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     metrics = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
-    plan = RecordPlan(spark, source, event_time_type(spark, source), branches, projection)
-    rows = plan.explain_rejections(plan.apply(record).toArrow())
+    plan = RecordPlan(source, event_time_type(spark, source), branches, projection)
+    rows = plan.apply(record).toArrow()
     connection = connect_for_folds(metric.metric for metric in metrics)
     for metric in projection.metrics.values():
         Fold(connection, metric).fold(rows)

@@ -46,6 +46,11 @@ def compare_source(
         }
     )
     checks = [_expect_equal("events in the archive", "events in progress"), _expect_zero("events outside their hour")]
+    if archived.decoded is not None:
+        # Each of them is kept, has moved to another hour, or is no event any more.
+        frame["events of other declarations"] = [archived.decoded.others.get(hour, 0) for hour in hours]
+        frame["events decoded anew"] = [archived.decoded.accounted[hour] for hour in hours]
+        checks.append(_expect_equal("events of other declarations", "events decoded anew"))
     return Facts(frame, [*checks, *(_expect_zero(f"events without {name}") for name in required)])
 
 

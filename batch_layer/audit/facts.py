@@ -3,7 +3,8 @@
 What Spark has counted of the events is in ``batch_layer.tiles_and_totals``.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,11 +13,13 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import stored_names
+from hourline_core.ledger.layout import FROM_HOUR, stored_names
 from hourline_core.model import Metric, Source
 from hourline_core.model.hours import time_text
+from hourline_core.model.scratch_columns import DECODING
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import values_sql
@@ -33,30 +36,70 @@ class ArchivedCounts:
     """Those whose event time is not in the hour."""
     without: Mapping[str, Mapping[datetime, int]]
     """By required field of the source, those in which it is null."""
+    decoded: "DecodedCounts | None" = None
+    """What became of those that other declarations have made. None: there are none."""
 
     def all_events(self, hour: datetime) -> int:
-        """The number of events of ``hour``, with duplicates."""
-        return self.events.get(hour, 0) + self.duplicates.get(hour, 0)
+        """The number of events of ``hour`` by today's declaration, with duplicates."""
+        arrived = self.events.get(hour, 0) + self.duplicates.get(hour, 0)
+        return arrived if self.decoded is None else arrived - self.decoded.others.get(hour, 0) + self.decoded.now[hour]
+
+
+@dataclass(frozen=True)
+class DecodedCounts:
+    """The account of decoding anew, by hour (UTC), with duplicates: what was in the hour is kept, has moved to another
+    hour or is rejected; what is in it was kept, has moved in from another hour or is accepted now.
+    """
+
+    others: Mapping[datetime, int]
+    """The archived events that other declarations have made."""
+    kept: Counter[datetime]
+    moved_out: Counter[datetime]
+    dropped: Counter[datetime]
+    """Those that are no events any more."""
+    moved_in: Counter[datetime]
+    added: Counter[datetime]
+    """Those that were none before."""
+
+    @property
+    def accounted(self) -> Counter[datetime]:
+        """The archived events that the account knows."""
+        return self.kept + self.moved_out + self.dropped
+
+    @property
+    def now(self) -> Counter[datetime]:
+        """The events of now that were decoded anew."""
+        return self.kept + self.moved_in + self.added
 
 
 def count_archived(
-    connection: duckdb.DuckDBPyConnection, source: Source, hours: Sequence[datetime], cutoff: int
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    hours: Sequence[datetime],
+    cutoff: int,
+    decoded: "DecodedCounts | None" = None,
+    standing: Sequence[str] | None = None,
 ) -> ArchivedCounts:
-    """Count the archived events in ``hours``, which are sorted, up to the sequence ``cutoff``.
+    """Count the archived events in ``hours``, which are sorted, up to the sequence ``cutoff``. ``standing`` are the
+    decodings whose events count as they are archived; None: those of all do. ``decoded`` is the account of the others.
 
     Spark computes the results, and is not asked: what it may have missed in the archive shows here.
     """
     size = f"INTERVAL '{int(HOURLY.size.total_seconds())} seconds'"
-    stored = {name: stored_names(source).get(name, name) for name in source.required_fields}
     table = f"hourline.events_{source.name}"
-    there = {name.casefold() for name, *_ in connection.execute(f"DESCRIBE {table}").fetchall()}
+    columns = [name for name, *_ in connection.execute(f"DESCRIBE {table}").fetchall()]
+    there = {name.casefold() for name in columns}
+    names = stored_names(source, columns)
+    stored = {name: names.get(name, name) for name in source.required_fields}
+    # What is required now may be null in an event that another declaration has made.
+    of_now = "true" if standing is None else _is_among(standing, there)
     counts = [
         "count(*) FILTER (NOT duplicate)",
         "count(*) FILTER (duplicate)",
         f"count(*) FILTER (event_time IS NULL OR event_time < hour OR event_time >= hour + {size})",
         # A field that was declared after the last micro-batch is no column yet.
         *(
-            f"count(*) - count({identifier(column)})" if column.casefold() in there else "count(*)"
+            f"count(*) FILTER ({of_now}{f' AND {identifier(column)} IS NULL' if column.casefold() in there else ''})"
             for column in stored.values()
         ),
     ]
@@ -66,7 +109,40 @@ def count_archived(
         f"SELECT hour, {', '.join(counts)} FROM {table} WHERE {chosen} AND sequence <= {cutoff} GROUP BY hour"
     ).fetchall()
     events, duplicates, strays, *without = ({row[0]: row[place] for row in rows} for place in range(1, 1 + len(counts)))
-    return ArchivedCounts(events, duplicates, strays, dict(zip(stored, without, strict=True)))
+    return ArchivedCounts(events, duplicates, strays, dict(zip(stored, without, strict=True)), decoded)
+
+
+def count_decoded(
+    connection: duckdb.DuckDBPyConnection, source: Source, decoded: DeltaTable, standing: Sequence[str], cutoff: int
+) -> DecodedCounts:
+    """The account of the table ``decoded`` up to the sequence ``cutoff``, beside the archive that it is about.
+    ``standing`` are the decodings whose events count as they are archived.
+    """
+    table = f"hourline.events_{source.name}"
+    there = {name.casefold() for name, *_ in connection.execute(f"DESCRIBE {table}").fetchall()}
+    others = connection.execute(
+        f"SELECT hour, count(*) FROM {table} WHERE sequence <= {cutoff} "
+        f"AND NOT {_is_among(standing, there)} GROUP BY ALL"
+    ).fetchall()
+    connection.register("_decoded", decoded.to_pyarrow_dataset())
+    pairs = connection.execute(
+        f"SELECT {FROM_HOUR}, hour, count(*) FROM _decoded WHERE sequence <= {cutoff} GROUP BY ALL"
+    ).fetchall()
+    connection.unregister("_decoded")
+    counts = DecodedCounts(dict(others), Counter(), Counter(), Counter(), Counter(), Counter())
+    for before, now, events in pairs:
+        if before is not None:
+            of_before = counts.kept if now == before else counts.dropped if now is None else counts.moved_out
+            of_before[before] += events
+        if now is not None and now != before:
+            (counts.added if before is None else counts.moved_in)[now] += events
+    return counts
+
+
+def _is_among(decodings: Sequence[str], columns: Container[str]) -> str:
+    """A condition: the event was made by one of ``decodings``."""
+    hash = f"coalesce({DECODING}, '')" if DECODING in columns else "''"
+    return f"{hash} IN ({', '.join(map(literal, decodings))})"
 
 
 def read_result_frame(

@@ -11,7 +11,7 @@ from batch_layer.audit import facts
 from batch_layer.audit.built_in_expectations import compare_metric, compare_source, expect_of_rows
 from batch_layer.audit.declared_expectations import Check, build_checks
 from batch_layer.audit.event_expectations import validate_events
-from batch_layer.audit.facts import ArchivedCounts, count_archived
+from batch_layer.audit.facts import ArchivedCounts, count_archived, count_decoded
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.fold_bounds import validate_folds
 from batch_layer.audit.history_bounds import read_past_values
@@ -21,9 +21,11 @@ from batch_layer.audit.window_results import validate_windows
 from batch_layer.stage import StagedMetric, StagedSource
 from batch_layer.tiles_and_totals import without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.ledger.layout import Layout
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.runtime import failpoints
+from hourline_core.storage.opening import open_table
 
 FAILED = Check("audit", {})
 """Stands for an audit that could not be done."""
@@ -104,7 +106,7 @@ class _Audit:
     def _audit_events(self) -> None:
         """Count the archive, and audit the events."""
         source, hours = self._source, self._hours
-        archived = count_archived(self._connection, source, hours, self._staged.events.cutoff)
+        archived = self._count_archived()
         arrivals = self._arrivals
         compared = (
             compare_source(source, archived, arrivals.events, hours),
@@ -115,6 +117,16 @@ class _Audit:
             validations.append(validate_events(self._validator, source, self._events, hours))
         self._keep(None, validations)
         self._archived = archived
+
+    def _count_archived(self) -> ArchivedCounts:
+        cutoff, job = self._staged.events.cutoff, self._staged.events.job
+        changed = job.changed.get(self._source.name)
+        if changed is None:
+            return count_archived(self._connection, self._source, self._hours, cutoff)
+        standing, layout = changed.decodings.standing, Layout.of(job.project)
+        table = open_table(layout.decoded(self._source, changed.decodings.now.hash), layout.storage_options)
+        decoded = count_decoded(self._connection, self._source, table, standing, cutoff)
+        return count_archived(self._connection, self._source, self._hours, cutoff, decoded, standing)
 
     def _audit_results(self, item: StagedMetric) -> None:
         """Audit the results of one metric against its totals and the counts of the archive."""

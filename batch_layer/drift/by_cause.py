@@ -44,8 +44,16 @@ class Drift:
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, served: MetricTables, sequence: int, replay: Replay
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        served: MetricTables,
+        sequence: int,
+        replay: Replay,
+        *,
+        is_decoded_anew: bool = False,
     ) -> None:
+        """``is_decoded_anew``: today's declaration has decoded records that another one had decoded."""
+        self._is_decoded_anew = is_decoded_anew
         self._connection, self._served, self._sequence, self._replay = connection, served, sequence, replay
         self._stored = stored_types(connection, served)
 
@@ -90,7 +98,8 @@ class Drift:
         replayed = self._replay(hours)
         expected = self._tiles_stage("expected", self._served, replayed.counted)
         distinct = self._tiles_stage("distinct", self._served, replayed.first)
-        changed = "unexplained" if self._served.declaration == aggregation.declaration else "declaration"
+        is_same = self._served.declaration == aggregation.declaration and not self._is_decoded_anew
+        changed = "unexplained" if is_same else "declaration"
         for before, after, cause in (
             (provisional, expected, "unexplained"),
             (expected, distinct, "duplicate"),

@@ -20,7 +20,13 @@ def measure_drift(job: Job, passed: StagedMetric, promotes: bool) -> list[HourDr
     """
     aggregation, snapshot = passed.aggregation, job.snapshot
     served = next(tables for tables in snapshot.served if tables.metric.name == aggregation.metric.name)
-    drift = Drift(job.database, served, passed.cutoff, partial(replay, job, served, passed.cutoff))
+    drift = Drift(
+        job.database,
+        served,
+        passed.cutoff,
+        partial(replay, job, served, passed.cutoff),
+        is_decoded_anew=aggregation.source.name in job.changed,
+    )
     if served.declaration != aggregation.declaration and not promotes:
         return []
     earlier = [] if served.declaration == aggregation.declaration else _measure_covered(job, passed, drift)

@@ -36,7 +36,7 @@ Replay = Callable[[list[datetime]], Replayed]
 def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -> Replayed:
     """Compute ``hours`` (UTC) of ``served`` again, up to the sequence ``cutoff``. Starts Spark unless it runs."""
     aggregation = plan_aggregation(job.spark(), served.source, served.metric)
-    events = ArchivedEvents(job, served.source, hours, cutoff)
+    events = ArchivedEvents(job, served.source, hours, cutoff, as_archived=True)
     cutoffs = job.snapshot.coverage.of(served.metric.name, served.declaration).cutoffs(hours)
     first = keep_counted(events.mark_counted())
     return Replayed(

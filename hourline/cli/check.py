@@ -17,6 +17,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline_core.compute.check import find_unresolved
     from hourline_core.compute.check_classes import find_slow_classes
     from hourline_core.ledger.metrics_without_record import metrics_without_record
+    from hourline_core.ledger.raw_records import notes_on_raw_records
     from hourline_core.runtime.spark import spark_session, stop_spark
 
     spark = spark_session(declared, "check", brief=True)
@@ -34,4 +35,6 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
             f"{declared.where_declared('metric', metric.name, ())}: uses `record`; events up to "
             f"{hour_text(hour)} were archived by Hourline 0.2 or earlier, and have only the address; the rest is null"
         )
+    for line in notes_on_raw_records(declared):
+        note(line)
     say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.all_metrics)} metric(s), no mistakes")

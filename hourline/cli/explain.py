@@ -161,6 +161,12 @@ def _events(explained: "Explanation") -> Iterator[str]:
         batches = f"{events.sequences:,} {_plural('micro-batch', events.sequences)}"
         yield f"arrived {_span(events.first_arrived, events.last_arrived)} in {batches}"
     yield from _stretches(events)
+    for made in events.decodings:
+        if not made.is_current:
+            since = f"of {made.since:%Y-%m-%d %H:%M:%S}" if made.since else "before 0.3"
+            changes = f": {'; '.join(made.changes)}" if made.changes else ""
+            what = "a recompute decodes them anew" if made.raw else "their bytes were not kept, so they stay"
+            yield f"{made.events:,} decoded by the declaration {since}, {what}{changes}"
 
 
 def _stretches(events: "CellEvents") -> Iterator[str]:

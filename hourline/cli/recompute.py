@@ -10,6 +10,7 @@ from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, S
 from hourline.cli.output import note, say
 from hourline.cli.recompute_report import (
     exit_if_blocked,
+    report_decoded,
     report_left_out,
     report_published,
     report_waiting,
@@ -20,6 +21,7 @@ from hourline_core.errors import UsageError
 from hourline_core.model.hours import wall_clock
 
 if TYPE_CHECKING:
+    from batch_layer.plan import PlannedHour
     from batch_layer.publish import Recomputed
 
 
@@ -44,6 +46,7 @@ def recompute(
     if problem is not None and (start is not None or metric or include_open):
         raise UsageError("give --problem alone: it names its hours and metrics")
     declared = load(project, workspace)
+    from batch_layer.decoding.decode_anew import sources_to_decode
     from batch_layer.plan import plan as plan_hours
     from batch_layer.plan import plan_problem, plan_range
     from batch_layer.recompute import recompute as recompute_hours
@@ -51,20 +54,33 @@ def recompute(
     metrics = chosen_metrics(declared, metric)
     began = wall_clock()
     hours = None if start is None or end is None else past_range(start, end)
-    if problem is not None:
-        planned = plan_problem(declared, problem)
-    elif hours is None:
-        planned = plan_hours(declared, metrics)
-    else:
-        planned = plan_range(declared, hours, metrics)
-        if not include_open:
-            refuse_open(planned)
+
+    def make_plan() -> "list[PlannedHour]":
+        if problem is not None:
+            return plan_problem(declared, problem)
+        if hours is None:
+            return plan_hours(declared, metrics)
+        return plan_range(declared, hours, metrics)
+
+    planned = make_plan()
+    if hours is not None and not include_open:
+        refuse_open(planned)
     done: list[Recomputed] = []
-    if planned:
-        count = f"{len({item.hour for item in planned})} hour(s) of {len({item.metric for item in planned})} metric(s)"
-        note(f"recomputing {count}{start_in_words(planned)}")
+    to_decode = sources_to_decode(declared)
+    if planned or to_decode:
+        if planned:
+            count = (
+                f"{len({item.hour for item in planned})} hour(s) of {len({item.metric for item in planned})} metric(s)"
+            )
+            note(f"recomputing {count}{start_in_words(planned)}")
         done = recompute_hours(
-            declared, planned, on_waiting=report_waiting, on_left_out=report_left_out, on_published=report_published
+            declared,
+            planned,
+            on_waiting=report_waiting,
+            on_left_out=report_left_out,
+            on_published=report_published,
+            on_decoded=report_decoded,
+            plan_again=make_plan,
         )
     else:
         say("nothing to recompute" + ("" if hours is None else ": no source has an hour in that range"))

@@ -38,6 +38,11 @@ def report_left_out(left_out: list["PlannedHour"]) -> None:
     say(f"left out {hours}, of {metrics}: recomputed by another process meanwhile")
 
 
+def report_decoded(source: str, events: int) -> None:
+    """Print that a chunk of a source's archived records was decoded anew."""
+    note(f"{source}: {events:,} event(s) decoded anew, as today's declaration says")
+
+
 def report_published(done: "Recomputed") -> None:
     """Print which hours a job has published, and which are blocked."""
     if done.published:

@@ -1,17 +1,29 @@
 """Converts events and rejected records between Spark's frames and the archive, where some columns have other names."""
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from deltalake import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import from_arrow_type
 
 from hourline_core.ledger.layout import EVENT_COLUMNS, EVENT_SCHEMA, REJECTED_COLUMNS, stored_names
 from hourline_core.model import Source
-from hourline_core.model.scratch_columns import PLACE, RECORD, SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import (
+    DECODING,
+    DUPLICATE,
+    PLACE,
+    RECORD,
+    SCRATCH_PREFIX,
+    SEQUENCE,
+    TOPIC_ID,
+    VALUE,
+)
 
 _RECORD_TYPE: pa.StructType = EVENT_SCHEMA.field(RECORD).type
-_OWN = [name for name in EVENT_COLUMNS if name not in (RECORD, PLACE)]
+_OWN = [name for name in EVENT_COLUMNS if name not in (RECORD, PLACE, VALUE, DECODING)]
 
 
 def from_archive(events: DataFrame, source: Source) -> DataFrame:
@@ -24,14 +36,28 @@ def from_archive(events: DataFrame, source: Source) -> DataFrame:
     if RECORD not in events.columns:
         events = events.withColumn(RECORD, F.lit(None).cast(from_arrow_type(_RECORD_TYPE, prefer_timestamp_ntz=False)))
     names = {name: f"{SCRATCH_PREFIX}{name}" for name in _OWN}
-    fields = {stored: name for name, stored in stored_names(source).items()}
+    fields = {stored: name for name, stored in stored_names(source, events.columns).items()}
     parts = {f"{SCRATCH_PREFIX}{part.name}": F.col(f"{RECORD}.{part.name}") for part in _RECORD_TYPE}
-    return events.withColumns({PLACE: place, **parts}).drop(RECORD).withColumnsRenamed(names).withColumnsRenamed(fields)
+    own = events.withColumns({PLACE: place, **parts}).drop(RECORD).withColumnsRenamed(names)
+    # A column with the name of a field that has another one is that of the field's earlier type.
+    return own.drop(*(fields[stored] for stored in fields if stored in own.columns)).withColumnsRenamed(fields)
 
 
-def events_to_archive(events: pa.Table, source: Source) -> pa.Table:
-    """Accepted events (fields, and the columns of the archive under their internal names) as they are stored."""
-    names = {f"{SCRATCH_PREFIX}{name}": name for name in _OWN} | stored_names(source)
+def record_columns(events: DataFrame) -> list[Column]:
+    """The columns of archived ``events`` that make up their record, as of one that is read from a topic: VALUE may be
+    null. With TOPIC_ID and SEQUENCE.
+    """
+    own = ("topic_id", "topic", "partition", "offset", "sequence")
+    parts = {f"{SCRATCH_PREFIX}{part.name}": events[f"{RECORD}.{part.name}"] for part in _RECORD_TYPE}
+    columns = {**{f"{SCRATCH_PREFIX}{name}": events[name] for name in own}, **parts, VALUE: events[VALUE]}
+    return [column.alias(name) for name, column in columns.items()]
+
+
+def events_to_archive(events: pa.Table, stored: Mapping[str, str]) -> pa.Table:
+    """Accepted events (fields, and the columns of the archive under their internal names) as they are stored.
+    ``stored`` are the ``stored_names`` of the fields.
+    """
+    names = {f"{SCRATCH_PREFIX}{name}": name for name in _OWN} | dict(stored)
     parts = [events[f"{SCRATCH_PREFIX}{part.name}"].cast(part.type) for part in _RECORD_TYPE]
     record = pc.make_struct(*parts, field_names=[part.name for part in _RECORD_TYPE])
     return events.rename_columns([names.get(name, name) for name in events.column_names]).append_column(RECORD, record)
@@ -42,3 +68,20 @@ def rejected_to_archive(records: pa.Table) -> pa.Table:
     names = {f"{SCRATCH_PREFIX}{name}": name for name in REJECTED_COLUMNS if name != PLACE} | {PLACE: PLACE}
     own = [name for name in records.column_names if name in names]
     return records.select(own).rename_columns([names[name] for name in own])
+
+
+def as_declared(events: DataFrame, declared: DataFrame) -> DataFrame:
+    """``events``, as ``from_archive`` gives them, with the columns of ``declared`` (as of ``empty_events``) and those
+    that identify an event. A field that their table lacks, or has with another type, is null.
+    """
+    there = {column.name: column.dataType for column in events.schema}
+    columns = [
+        F.col(name) if there.get(name) == field.dataType else F.lit(None).cast(field.dataType).alias(name)
+        for name, field in ((field.name, field) for field in declared.schema)
+    ]
+    return events.select(SEQUENCE, TOPIC_ID, DUPLICATE, *columns)
+
+
+def read_version(spark: SparkSession, table: DeltaTable) -> DataFrame:
+    """The rows of ``table`` at the version that it is open at."""
+    return spark.read.format("delta").option("versionAsOf", table.version()).load(table.table_uri)

@@ -10,15 +10,14 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.compute.decode import decode
 from hourline_core.compute.record import undecodable_key, with_record
-from hourline_core.formats.format import format_of
 from hourline_core.model.branches import OTHERWISE, Branches
 from hourline_core.model.scratch_columns import NOT_TAKEN, UNDECODED, UNREADABLE, VALUE
 
 
-def with_branch(records: DataFrame, branches: Branches | None, *, explain: bool) -> DataFrame:
+def with_branch(records: DataFrame, branches: Branches | None) -> DataFrame:
     """Add NOT_TAKEN and UNREADABLE to the records of ``read_topics``. Without ``branches``, all records are taken.
-    ``explain`` is as in ``RecordFormat.decode``.
 
     If the fields that the conditions name cannot be read, no condition can be evaluated. One source of the topic takes
     such a record, to reject it.
@@ -26,7 +25,7 @@ def with_branch(records: DataFrame, branches: Branches | None, *, explain: bool)
     if branches is None:
         return records.withColumns(dict.fromkeys((NOT_TAKEN, UNREADABLE), F.lit(None).cast("string")))
     source = branches.source
-    decoded = with_record(_read_fields(records, branches, explain), source)
+    decoded = with_record(_read_fields(records, branches), source)
     takes = {name: F.coalesce(F.expr(condition), F.lit(False)) for name, condition in branches.conditions.items()}
     taken_by_others = reduce(or_, (column for name, column in takes.items() if name != source.name), F.lit(False))
     mine = ~taken_by_others if source.branch == OTHERWISE else takes[source.name]
@@ -43,12 +42,11 @@ def with_branch(records: DataFrame, branches: Branches | None, *, explain: bool)
     )
 
 
-def _read_fields(records: DataFrame, branches: Branches, explain: bool) -> DataFrame:
+def _read_fields(records: DataFrame, branches: Branches) -> DataFrame:
     """The records with the fields that the conditions name, and UNDECODED."""
     if not branches.fields:
         return records.withColumn(UNDECODED, F.lit(None).cast("string"))
-    reader = format_of(branches.source.model_copy(update={"fields": branches.fields}))
-    return reader.decode(records, explain=explain)
+    return decode(records, branches.source.format, branches.fields)
 
 
 def _unreadable(branches: Branches) -> Column:

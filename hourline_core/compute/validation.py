@@ -7,16 +7,18 @@ The decision depends on the record and on ARRIVED alone. ARRIVED is the time at 
 is the same for all records of the micro-batch, so no clock is read here.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.branch import with_branch
+from hourline_core.compute.decode import decode
 from hourline_core.compute.explode import explode
 from hourline_core.compute.panes import assign_pane
 from hourline_core.compute.record import undecodable_key, with_record
-from hourline_core.formats.format import format_of
+from hourline_core.formats.time_grammar import ISO_LOCAL, ISO_WITH_OFFSET
 from hourline_core.model import EventTime, Source
 from hourline_core.model.branches import Branches
 from hourline_core.model.scratch_columns import (
@@ -41,22 +43,28 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.model.windows import HOURLY
 
-ISO_WITH_OFFSET = r"^\d{4,6}-\d{1,2}-\d{1,2}[T ]\d{1,2}:\d{2}:\d{2}(\.\d{1,9})?\s?(Z|[+-]\d{2}:?\d{2})$"
-ISO_LOCAL = r"^\d{4,6}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?$"
+_PLAIN_NUMBER = r"\A-?[0-9]{1,20}(?:\.[0-9]+)?\z"
+_FIRST_TIME = datetime(2, 1, 1, tzinfo=UTC)
+"""No event is earlier. Times a year before it can still be computed with."""
 
 
 def validate(
-    records: DataFrame, source: Source, event_time_type: str, branches: Branches | None = None, *, explain: bool = False
+    records: DataFrame,
+    source: Source,
+    event_time_type: str,
+    branches: Branches | None = None,
+    keep: Sequence[str] = (),
 ) -> DataFrame:
     """Validate the Kafka records of ``read_topics`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
 
     Returns one row for each event, and for each record without one: their columns, VALUE_CRC, PLACE and OUTCOME.
-    Rejected events have REASON, and VALUE of their record. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of
-    an event. All else is null. ``event_time_type`` is the Spark type of the event time's expression. ``branches`` say
-    which records the source takes; None: all. Without ``explain``, REASON may be UNEXPLAINED.
+    Rejected events have REASON. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. VALUE is on the
+    rows that keep it. All else is null. ``event_time_type`` is the Spark type of the event time's expression.
+    ``branches`` say which records the source takes; None: all. ``keep`` are further columns of ``records`` that the
+    rows keep.
     """
-    taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches, explain=explain)
-    decoded = with_record(format_of(source).decode(taken, explain=explain), source)
+    taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches)
+    decoded = with_record(decode(taken, source.format, source.fields), source)
     checks = _checks_of_record(source)
     if source.explode:
         decoded = with_record(explode(decoded.withColumn(REASON, F.coalesce(*checks)), source), source)
@@ -77,8 +85,11 @@ def validate(
         .otherwise("rejected"),
     )
     is_accepted = F.col(OUTCOME) == "accepted"
-    is_rejected = F.col(OUTCOME) == "rejected"
+    # A record's bytes are kept once, unless several of its events are rejected.
+    is_kept = is_accepted & (F.col(PLACE) == 0) | (F.col(OUTCOME) == "empty")
+    is_kept = (F.lit(source.raw) & is_kept) | (F.col(OUTCOME) == "rejected")
     return validated.select(
+        *keep,
         TOPIC,
         PARTITION,
         OFFSET,
@@ -90,7 +101,7 @@ def validate(
         HEADERS,
         OUTCOME,
         REASON,
-        F.when(is_rejected, F.col(VALUE)).alias(VALUE),
+        F.when(is_kept, F.col(VALUE)).alias(VALUE),
         F.crc32(F.col(VALUE)).alias(VALUE_CRC),
         F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
         F.when(is_accepted, F.expr(assign_pane(EVENT_TIME, HOURLY.pane))).alias(HOUR),
@@ -105,9 +116,9 @@ def _event_time(time: EventTime, spark_type: str) -> Column:
         case "iso" | "local" if spark_type.startswith("timestamp"):
             moment = raw.cast("timestamp")
         case "iso":
-            moment = F.when(F.trim(raw).rlike(ISO_WITH_OFFSET), F.trim(raw).try_cast("timestamp"))
+            moment = F.when(raw.rlike(ISO_WITH_OFFSET), raw.try_cast("timestamp"))
         case "local":
-            moment = F.when(F.trim(raw).rlike(ISO_LOCAL), F.trim(raw).try_cast("timestamp_ntz")).cast("timestamp")
+            moment = F.when(raw.rlike(ISO_LOCAL), raw.try_cast("timestamp_ntz")).cast("timestamp")
         case encoding if spark_type in ("int", "bigint"):
             most, exactly = (
                 (250_000_000_000, F.timestamp_seconds)
@@ -117,7 +128,8 @@ def _event_time(time: EventTime, spark_type: str) -> Column:
             moment = F.when((raw > -most) & (raw < most), exactly(raw))
         case _:
             # Decimal arithmetic: a double would lose microseconds, and a bigint overflow.
-            number = raw.try_cast("decimal(38,9)")
+            plain = F.when(raw.rlike(_PLAIN_NUMBER), raw) if spark_type == "string" else raw
+            number = plain.try_cast("decimal(38,9)")
             micros = number * (1_000_000 if time.encoding == "epoch_seconds" else 1_000)
             moment = F.when(F.abs(micros) < 2.5e17, F.timestamp_micros(F.floor(micros).cast("bigint")))
     return F.to_utc_timestamp(moment, time.zone) if time.zone else moment
@@ -130,7 +142,6 @@ def _checks_of_record(source: Source) -> list[Column]:
     for name, field in source.fields.items():
         if field.required:
             checks.append(F.when(F.col(name).isNull(), f"required field '{name}' is missing or null"))
-        checks += _checks_of_number(name, field.spark_type)
     return checks
 
 
@@ -151,8 +162,8 @@ def _checks_of_event_time(source: Source) -> list[Column]:
     ahead = source.ahead.total_seconds()
     is_ahead = time > F.col(ARRIVED) + F.make_dt_interval(secs=F.lit(ahead))
     checks.append(_when(is_ahead, "event time ", stamp, f" is more than {ahead / 3600:g} h ahead of its arrival"))
-    is_early = time < _moment(source.earliest)
-    checks.append(_when(is_early, "event time ", stamp, f" is before {_minute(source.earliest)}"))
+    first = source.first_time or _FIRST_TIME
+    checks.append(_when(time < _moment(first), "event time ", stamp, f" is before {_minute(first)}"))
     if source.latest:
         is_late = time >= _moment(source.latest)
         checks.append(_when(is_late, "event time ", stamp, f" is not before {_minute(source.latest)}"))

@@ -1,30 +1,29 @@
-"""The interface of a format: a record's bytes become typed fields. Each format is one file of this folder.
+"""The interface of a format: a record's bytes become typed fields, or a reason why not. Each format is one folder here.
 
-A new format, such as Avro, is a class with this interface, one line in `format_of`, and its name in `Source.format`.
+There is one decoder of a format. The stream, the import of files and the decoding of archived records all use it. A new
+format, such as Avro, is a class with this interface, one line in `decoder_of`, and its name in `Source.format`.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
-from hourline_core.formats.json_format import JsonFormat
-from hourline_core.model import Source
+from hourline_core.formats.json.decoder import DecodedRecords, JsonDecoder
+from hourline_core.model.fields import Field
 
 
-class RecordFormat(Protocol):
-    """Decodes the values of a source's records by Spark expressions."""
+class Decoder(Protocol):
+    """Decodes the values of records."""
 
-    def decode(self, records: DataFrame, *, explain: bool) -> DataFrame:
-        """Add the declared fields, and UNDECODED (string), to ``records``, which have VALUE (binary).
+    def decode(self, values: pa.Array) -> DecodedRecords:
+        """Decode ``values`` (binary), each alone: what is wrong with one changes nothing of another.
 
-        UNDECODED is null if the value was decoded, else it says why not. Without ``explain`` it may be UNEXPLAINED, if
-        finding the words would slow down all other records. A value that is not exactly one record is never decoded.
-        The fields have their declared types, and are null if the record lacks them. Neither means anything for a null
-        or empty value, which validation handles first, and fields mean nothing beside an UNDECODED. Nothing is dropped,
-        and nothing raises.
+        A null or empty value has no fields and no reason: validation handles it. Never raises, whatever the bytes.
         """
 
 
-def format_of(source: Source) -> RecordFormat:
-    """The format of the records of ``source``. JSON is the only one so far."""
-    return JsonFormat(source.fields)
+def decoder_of(format: str, fields: Mapping[str, Field]) -> Decoder:
+    """The decoder of records in ``format`` with ``fields``. JSON is the only format so far."""
+    assert format == "json", "the only format that a source can declare"
+    return JsonDecoder(fields)

@@ -37,6 +37,8 @@ class HourVersions(NamedTuple):
 
     final: int | None
     staged: int | None
+    decoding: str | None = None
+    """The hash of the decoding by which it was published. None: it is not known."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,13 @@ class Coverage:
 
     def versions(self) -> dict[tuple[str, str, datetime], HourVersions]:
         """By metric, declaration and hour, the versions of the tables that hold its rows."""
-        rows = self._hours().select([*_KEY, "version", "staged"]).to_pylist()
-        return {(r["metric"], r["declaration"], r["hour"]): HourVersions(r["version"], r["staged"]) for r in rows}
+        rows = self._hours().select([*_KEY, "version", "staged", "decoding"]).to_pylist()
+        return {
+            (row["metric"], row["declaration"], row["hour"]): HourVersions(
+                row["version"], row["staged"], row["decoding"]
+            )
+            for row in rows
+        }
 
     def blocked(self) -> list[BlockedHour]:
         """The hours that did not pass their last audit."""

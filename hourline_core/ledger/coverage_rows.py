@@ -39,6 +39,11 @@ COVERAGE_COLUMNS: Columns = {
         "In a blocked hour: the hash of the expectations of that audit; empty if the audit itself failed. Null in "
         "other rows.",
     ),
+    "decoding": Column(
+        pa.string(),
+        "The decoding of the source by which the published recompute counted events. Null in other rows, and in hours "
+        "that Hourline 0.2 or earlier published.",
+    ),
 }
 COVERAGE_SCHEMA = schema_of(COVERAGE_COLUMNS)
 NO_CUTOFF = -1
@@ -58,6 +63,8 @@ class CoveredHour:
     version: int
     """The version of the final table that published it."""
     published: datetime
+    decoding: str | None = None
+    """The hash of the decoding by which its events were counted. None: Hourline 0.2 or earlier published it."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,7 @@ def _row(columns: Mapping[str, Any]) -> CoverageRow:
     hour = columns["hour"]
     if hour is None:
         return CompactedFinal(*of, *published[1:]) if columns["cutoff"] is None else Promotion(*of, *published)
-    covered = None if columns["cutoff"] is None else CoveredHour(*of, hour, *published)
+    covered = None if columns["cutoff"] is None else CoveredHour(*of, hour, *published, columns["decoding"])
     if covered is not None and columns["staged"] is None:
         return covered
     return BlockedHour(*of, hour, columns["blocked_cutoff"], columns["staged"], columns["expectations"], covered)

@@ -5,6 +5,7 @@ coverage (progress_columns.py, coverage_rows.py).
     <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
     <tables>/progress/<source>                   one row per topic and finished micro-batch, or reset
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
+    <tables>/decoded/<source>/<decoding>         events of archived records, decoded anew by another declaration
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
     <tables>/coverage                            which version of final counts, the cutoffs, and which hours are blocked
@@ -14,17 +15,19 @@ coverage (progress_columns.py, coverage_rows.py).
     <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
 
 ``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers,
-hence other tables. All timestamps are microseconds in UTC; every column is nullable, since writers differ in what they
-take for NOT NULL.
+hence other tables. ``<decoding>`` is the hash of the settings of a source that decide how records become events. All
+timestamps are microseconds in UTC; every column is nullable, since writers differ in what they take for NOT NULL.
 """
 
+import hashlib
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.model import Metric, Project, Source, declaration_hash
-from hourline_core.model.scratch_columns import PLACE, SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import DECODING, PLACE, SCRATCH_PREFIX, VALUE
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -67,6 +70,16 @@ EVENT_COLUMNS: Columns = {
         "or the broker (`log_append`) has set. `arrived`: when the micro-batch that read it was planned. Null: "
         "Hourline 0.2 or earlier archived the event.",
     ),
+    # They have the prefix for the same reason as the place.
+    VALUE: Column(
+        pa.binary(),
+        "The bytes of the record's value, on the row of its first event. Null: they are on another row of the record, "
+        "here or in rejected, or were not kept (`raw: false`, or Hourline 0.2 or earlier).",
+    ),
+    DECODING: Column(
+        pa.string(),
+        "The hash of the declared settings that made the event of the record. Null: Hourline 0.2 or earlier did.",
+    ),
 }
 """The first columns of the events table. The source's declared fields follow, with the names of ``stored_names``."""
 EVENT_SCHEMA = schema_of(EVENT_COLUMNS)
@@ -74,9 +87,24 @@ EVENT_SCHEMA = schema_of(EVENT_COLUMNS)
 _FIELD_PREFIX = f"{SCRATCH_PREFIX}field_"
 
 
-def stored_names(source: Source) -> dict[str, str]:
-    """The names in the archive of the fields whose own names are columns of the archive."""
-    return {name: f"{_FIELD_PREFIX}{name}" for name in source.event_fields if name.casefold() in EVENT_COLUMNS}
+def stored_names(source: Source, archived: Container[str] = ()) -> dict[str, str]:
+    """The names in the archive of the fields that have another one there. ``archived`` are the columns of the archive.
+
+    A field's own name may be a column of the archive itself. A field that is declared with another type than before has
+    a column of its own, beside the earlier one.
+    """
+    plain = {
+        name: f"{_FIELD_PREFIX}{name}" if name.casefold() in EVENT_COLUMNS else name for name in source.event_fields
+    }
+    names = {name: typed if (typed := typed_name(source, name)) in archived else plain[name] for name in plain}
+    return {name: stored for name, stored in names.items() if stored != name}
+
+
+def typed_name(source: Source, field: str) -> str:
+    """The name in the archive of a field of the events, if another type has the plain one."""
+    types = {name: declared.spark_type for name, declared in source.fields.items()}
+    kind = types.get(field) or f"{source.explode[field]} over {sorted(types.items())}"
+    return f"{_FIELD_PREFIX}{field}_{hashlib.sha256(kind.encode()).hexdigest()[:8]}"
 
 
 REJECTED_COLUMNS: Columns = {
@@ -89,8 +117,24 @@ REJECTED_COLUMNS: Columns = {
     "headers": Column(pa.map_(pa.string(), pa.binary()), "The record's headers."),
     "timestamp": Column(TIMESTAMP, "Kafka's timestamp of the record."),
     "timestamp_type": Column(pa.string(), "`create`: the producer's timestamp. `log_append`: the broker's."),
+    "decoding": Column(
+        pa.string(),
+        "The hash of the declared settings by which it was rejected. Null: Hourline 0.2 or earlier rejected it.",
+    ),
 }
 REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)
+
+FROM_HOUR = f"{SCRATCH_PREFIX}from_hour"
+NO_EVENT_REASON = f"{SCRATCH_PREFIX}reason"
+
+DECODED_COLUMNS: Columns = {
+    **{name: column for name, column in EVENT_COLUMNS.items() if name not in (VALUE, DECODING)},
+    "hour": Column(TIMESTAMP, "The start of the hour of `event_time`. Null: it is no event any more."),
+    FROM_HOUR: Column(TIMESTAMP, "The hour that the event has in the archive. Null: it is no event there."),
+    NO_EVENT_REASON: Column(pa.string(), "Why it is no event any more. Null: it is one."),
+}
+"""The first columns of a table of events that were decoded anew. The declared fields follow, as in the events table."""
+DECODED_SCHEMA = schema_of(DECODED_COLUMNS)
 
 DECLARATION = "hourline.declaration"
 """The property of a provisional table with its metric's declaration, so that the table can be read after the YAML
@@ -198,6 +242,9 @@ class Layout:
 
     def rejected(self, source: Source) -> str:
         return f"{self.root}/rejected/{source.name}"
+
+    def decoded(self, source: Source, decoding: str) -> str:
+        return f"{self.root}/decoded/{source.name}/{decoding}"
 
     def progress(self, source: Source) -> str:
         return f"{self.root}/progress/{source.name}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from deltalake import DeltaTable
 
 from hourline_core.ledger.damage import OnDamage
+from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project
@@ -40,6 +41,11 @@ def other_table_versions(
                 continue  # all of its publications are older than the table
             require_seen(other, by)
             versions[name_of(other)] = other.version()
+            if uri.startswith(f"{layout.root}/events/"):
+                source = project.sources[uri.rpartition("/")[2]]
+                decodings = ArchiveDecodings.of(other, source)
+                if decodings.others and (decoded := opened.find(layout.decoded(source, decodings.now.hash))):
+                    versions[name_of(decoded)] = decoded.version()
     # Only who has gaps can have confirmed one.
     if any(Progress(table).has_gaps for table in progress.values()) and (known := opened.find(layout.confirmations)):
         versions[name_of(known)] = known.version()

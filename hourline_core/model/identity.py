@@ -101,6 +101,11 @@ def names_record(source: Source, metric: Metric) -> bool:
     return RECORD in _collect_names(source, metric)[1]
 
 
+def words_of(source: Source, metric: Metric) -> set[str]:
+    """All words, in lower case, of the expressions that the metric's results depend on: names of fields among them."""
+    return _collect_names(source, metric)[1]
+
+
 def derived_of(source: Source, metric: Metric) -> dict[str, str]:
     """The derived fields that the metric's expressions name, directly or through others, in their declared order."""
     measures = _stored_measures(metric).values()

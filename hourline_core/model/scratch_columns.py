@@ -33,13 +33,17 @@ ARRIVED = "_hourline_arrived"
 KEY = "_hourline_key"
 """binary: the record's key; null if it has none."""
 VALUE = "_hourline_value"
-"""binary: the value of a rejected record. Before validation, of every record."""
+"""binary: the bytes of the record's value. After validation, on one row of each record that is kept: on the row of its
+first event, and on those of all rejected ones. The archive of events has it under this name.
+"""
+DECODING = "_hourline_decoding"
+"""string: the hash of the decoding that made the event, see `model/decoding.py`. The archive of events has it under
+this name.
+"""
 VALUE_CRC = "_hourline_value_crc"
 """bigint: the CRC-32 of the record's value; null if it has none."""
 UNDECODED = "_hourline_undecoded"
 """string: why the value could not be decoded; null if it could."""
-UNEXPLAINED = "unexplained"
-"""What UNDECODED and REASON hold if a format could not decode a value, and has not been asked yet why."""
 EVENT_TIME = "_hourline_event_time"
 """timestamp (UTC): when the event happened; null if the record was not accepted."""
 HOUR = "_hourline_hour"

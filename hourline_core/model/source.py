@@ -17,6 +17,9 @@ from hourline_core.model.times import Duration, Moment
 from hourline_core.model.topics import RetentionForm, TopicForm
 from hourline_core.model.volume import Volume
 
+_EARLIEST_EPOCH = datetime(1971, 1, 1, tzinfo=UTC)
+"""The default bound of numbers since 1970. Today's seconds, read as milliseconds, lie in January 1970."""
+
 
 def _explode(value: Any) -> Any:
     allowed = "allowed is one `name: expression`, such as `item: items`"
@@ -51,14 +54,19 @@ class Source(Declaration):
     format: Literal["json"] = "json"
     """The format of a record's value: one JSON object."""
 
+    raw: bool = True
+    """Whether the archive keeps the bytes of each record, also of undeclared fields. Without them, records that were
+    archived cannot be decoded anew: what is declared later counts from then on only.
+    """
+
     key_type: Literal["binary", "string", "int", "long"] = "binary"
     """The type of the record's key, as Kafka's serializers write it: the bytes themselves, UTF-8 text, or a big-endian
     number. In expressions, it is `record.key`. A record whose key is not of this type is rejected.
     """
 
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
-    """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. Undeclared fields are
-    ignored.
+    """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. Undeclared fields are kept in
+    the record's bytes, so that they can be declared later.
     """
 
     explode: Annotated[dict[DerivedName, Expression], BeforeValidator(_explode)] = pydantic.Field(default={})
@@ -116,8 +124,11 @@ class Source(Declaration):
     ahead: Duration = timedelta(days=1)
     """The maximum time by which an event time may be ahead of the record's arrival. A record beyond it is rejected."""
 
-    earliest: Moment = datetime(1970, 1, 1, tzinfo=UTC)
-    """The earliest event time that is allowed. A record with an earlier one is rejected."""
+    earliest: Moment | None = None
+    """The earliest event time that is allowed. A record with an earlier one is rejected. The default is 1971-01-01 for
+    the encodings `epoch_seconds` and `epoch_milliseconds`: today's seconds, read as milliseconds, are earlier. Other
+    encodings have no default.
+    """
 
     latest: Moment | None = None
     """The exclusive upper bound of event times. A record with this event time or a later one is rejected."""
@@ -160,12 +171,18 @@ class Source(Declaration):
         """The fields of an event that are never null."""
         return tuple(name for name in self.event_fields if name in self.fields and self.fields[name].required)
 
+    @property
+    def first_time(self) -> datetime | None:
+        """The earliest event time that is allowed (UTC), declared or by default. None: there is no bound."""
+        is_epoch = self.event_time.encoding.startswith("epoch")
+        return self.earliest or (_EARLIEST_EPOCH if is_epoch else None)
+
     @model_validator(mode="after")
     def _check_names_and_times(self) -> Self:
         refuse_same_names(fields=self.fields, explode=self.explode, derived=self.derived)
-        if self.latest is not None and self.latest <= self.earliest:
+        if self.latest is not None and self.first_time is not None and self.latest <= self.first_time:
             raise refuse(
-                f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.earliest.isoformat()}",
+                f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.first_time.isoformat()}",
                 "latest",
             )
         return self

@@ -33,22 +33,28 @@ would otherwise make hundreds of thousands of them.
 _SILENT_HOURS = LONGEST_SILENCE // HOURLY.size
 
 
-def source_hours_sql(source: Source, sequence: int, now: datetime) -> str:
+def source_hours_sql(source: Source, sequence: int, now: datetime, *, with_covered: bool = False) -> str:
     """A query: hour, events, late (bigint), clock, closed of one source up to ``sequence``.
 
     It has each hour with events, and after it the hours without events that have ended by the source's clock. The
     clock never goes back, so an hour that is listed once is listed for ever. ``now`` (UTC) closes hours of a source
-    that uses wall time.
+    that uses wall time. With ``with_covered``, it has each hour that coverage has, too: events may have moved to it.
     """
+    covered = f"""
+            UNION ALL
+            SELECT DISTINCT {{'hour': hour, 'events': 0, 'late': 0}}, NULL
+            FROM hourline.coverage WHERE source = {literal(source.name)} AND cutoff IS NOT NULL AND hour IS NOT NULL"""
     clock = literal(now) if source.clock == "wall" else "max(clock) OVER ()"
     closes_after = f"INTERVAL '{int(HOURLY.complete_after(source.grace).total_seconds())} seconds'"
     hour = f"INTERVAL '{int(HOURLY.size.total_seconds())} seconds'"
     return f"""
         WITH arrivals AS (
             SELECT arrival.hour AS hour, sum(arrival.events)::BIGINT AS events, sum(arrival.late)::BIGINT AS late,
-                   any_value(clock) AS clock
-            FROM (SELECT hours, {clock} AS clock FROM {_finished(source, sequence)}),
-                 UNNEST(hours) AS arrivals(arrival)
+                   max(any_value(clock)) OVER () AS clock
+            FROM (
+                SELECT arrival, clock FROM (SELECT hours, {clock} AS clock FROM {_finished(source, sequence)}),
+                     UNNEST(hours) AS arrivals(arrival){covered if with_covered else ""}
+            )
             GROUP BY arrival.hour
         ), stretches AS (
             SELECT *, least(lead(hour) OVER (ORDER BY hour), hour + {hour} * {_SILENT_HOURS + 1},
@@ -116,6 +122,16 @@ def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
         SELECT arrival.hour AS hour, max(sequence) AS last
         FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
         WHERE sequence < {before} AND sequence <= {sequence} GROUP BY ALL"""
+
+
+def first_arrivals_sql(source: Source, sequence: int) -> str:
+    """A query: hour, first of each hour with events up to ``sequence``; ``first`` is the lowest sequence that brought
+    one.
+    """
+    return f"""
+        SELECT arrival.hour AS hour, min(sequence) AS first
+        FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
+        WHERE sequence <= {sequence} GROUP BY ALL"""
 
 
 def counts_sql(source: Source, sequence: int) -> str:

@@ -61,9 +61,13 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
         source, progress = project.sources[name], f"progress_{name}"
         yield _table_part(progress, (), _attach(progress, layout, layout.progress(source), known.version, files))
         # The states of hours are tables, since nearly every query reads them, and most of them several times.
-        hours = source_hours_sql(source, known.sequence, now)
+        # Today's declaration may have moved events to hours in which none has arrived.
+        moved = any(other.startswith(f"decoded/{name}/") for other in snapshot.other_tables)
+        hours = source_hours_sql(source, known.sequence, now, with_covered=moved)
         yield _table_part(
-            f"source_hours_{name}", (progress,), [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"]
+            f"source_hours_{name}",
+            (progress, "coverage") if moved else (progress,),
+            [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"],
         )
         late = f"CREATE VIEW hourline.late_{name} AS {late_sql(source, known.sequence)}"
         yield _table_part(f"late_{name}", (progress,), [late])

@@ -3,7 +3,12 @@
 from datetime import datetime
 
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
+from hourline_core.ledger.decodings import ArchiveDecodings, UsedDecoding
+from hourline_core.ledger.layout import Layout
+from hourline_core.model import Source
+from hourline_core.model.decoding import describe_changes
 from hourline_core.model.scratch_columns import (
+    DECODING,
     DUPLICATE,
     HOUR,
     OFFSET,
@@ -17,6 +22,7 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.progress import started_sql
+from hourline_core.storage.opening import open_table
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
@@ -47,6 +53,23 @@ class Stretch(Described):
     """The number of events."""
 
 
+class MadeBy(Described):
+    """The events of the cell that one decoding has made of their records."""
+
+    decoding: str
+    """The hash of the declared settings. Empty: Hourline 0.2 or earlier made them."""
+    since: datetime | None
+    """When the speed layer first started with these settings (UTC). Null: before that was recorded."""
+    is_current: bool
+    """Whether they are declared now. Otherwise a recompute decodes the records anew."""
+    raw: bool
+    """Whether the records' bytes were kept."""
+    changes: list[str]
+    """What is declared in another way now, in words."""
+    events: int
+    """The number of events."""
+
+
 class CellEvents(Described):
     """The archived events of the hour that may belong to the group, as far as this can be decided without Spark."""
 
@@ -72,6 +95,8 @@ class CellEvents(Described):
     """When the last of these micro-batches began (UTC)."""
     stretches: list[Stretch]
     """Where the events are."""
+    decodings: list[MadeBy]
+    """The declared settings that made the events of their records, as they were archived."""
 
 
 def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:
@@ -97,8 +122,9 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         if identity
         else "false"
     )
-    # An archive that an older version of Hourline made has no places.
-    events = f"(FROM events_{source.name} UNION ALL BY NAME SELECT NULL::INTEGER AS {PLACE} WHERE false)"
+    # An archive that an older version of Hourline made has no places and decodings.
+    absent = f"SELECT NULL::INTEGER AS {PLACE}, NULL::VARCHAR AS {DECODING} WHERE false"
+    events = f"(FROM events_{source.name} UNION ALL BY NAME {absent})"
     # The first of an id may lie in another cell of the hour.
     of_hour = f"""
         SELECT *, {repeated} AS {SCRATCH_PREFIX}repeated
@@ -106,11 +132,12 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,
-               started,
+               started, decoding,
                if(sequence <= {NO_CUTOFF if cutoff is None else cutoff}, 'final', 'provisional') AS layer
         FROM (
             SELECT {SEQUENCE} AS sequence, {TOPIC_ID} AS topic_id, {TOPIC} AS topic, {PARTITION} AS partition,
-                   {OFFSET} AS "offset", {DUPLICATE} AS duplicate, {HOUR} AS hour, {SCRATCH_PREFIX}repeated AS repeated
+                   {OFFSET} AS "offset", {DUPLICATE} AS duplicate, {HOUR} AS hour, {SCRATCH_PREFIX}repeated AS repeated,
+                   coalesce({DECODING}, '') AS decoding
             FROM ({of_hour}) WHERE {cell.condition(columns, HOUR)}
         )
         -- Old progress is compacted: the row that holds a sequence is the next one.
@@ -140,4 +167,26 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         first_arrived=first,
         last_arrived=last,
         stretches=[Stretch(**row) for row in stretches.to_arrow_table().to_pylist()],
+        decodings=_decodings(connection, connection.project.sources[source.name]),
     )
+
+
+def _decodings(connection: Connection, source: Source) -> list[MadeBy]:
+    """The decodings of ``_events``."""
+    layout = Layout.of(connection.project)
+    known = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
+    made = connection.sql("SELECT decoding, count(*) FROM _events WHERE NOT duplicate GROUP BY ALL ORDER BY ALL")
+    found = []
+    for hash, events in made.fetchall():
+        used = next((one for one in known.used if one.hash == hash), UsedDecoding(hash, known.now.declared, raw=False))
+        found.append(
+            MadeBy(
+                decoding=hash,
+                since=used.since,
+                is_current=hash == known.now.hash,
+                raw=used.raw,
+                changes=describe_changes(used, known.now),
+                events=events,
+            )
+        )
+    return found

@@ -104,6 +104,10 @@ def number(value: Any) -> bool:
     return value is None or isinstance(value, int)
 
 
+def text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
 def clicks(record: Record) -> Verdict:
     """Naive Python: accepted, rejected, or not taken (or tombstone)."""
     event = record.event
@@ -114,15 +118,17 @@ def clicks(record: Record) -> Verdict:
 
 def views(record: Record) -> Verdict:
     event = record.event
-    if event is None or record.key == b"\xff" or not (event.get("kind") == "view" or record.key == b"v"):
+    if event is None or record.key == b"\xff" or not text(event.get("kind")):
         return "not_taken"
-    return "accepted" if event.get("at") else "rejected"
+    if not (event.get("kind") == "view" or record.key == b"v"):
+        return "not_taken"
+    return "accepted" if event.get("at") and text(event.get("page")) else "rejected"
 
 
 def rest(record: Record) -> Verdict:
     if record.value is None:
         return "tombstone"
-    if record.event is None or record.key == b"\xff":
+    if record.event is None or record.key == b"\xff" or not text(record.event.get("kind")):
         return "rejected"
     if {clicks(record), views(record)} != {"not_taken"}:
         return "not_taken"

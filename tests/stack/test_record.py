@@ -61,8 +61,8 @@ def test_the_whole_record_is_usable_in_every_expression(kafka: str, tmp_path: Pa
     assert project.check() > 100
     rejected = {row["value"]: row for row in project.table("rejected", "orders")}
     assert {value: row["reason"] for value, row in rejected.items()} == {
-        b'{"n": "many"}': "field 'n': got many, want int",
-        b'{"at": "2024-03-01 10:30:00"}': "field 'at': got 2024-03-01 10:30:00, want timestamp with an offset, such as "
+        b'{"n": "many"}': """field 'n': got "many", want int""",
+        b'{"at": "2024-03-01 10:30:00"}': """field 'at': got "2024-03-01 10:30:00", want timestamp with an offset, such as """
         "2013-01-05T14:30:00Z (without an offset: declare encoding: local and a zone for the field)",
         b'{"n": 1}': "key: got 3 bytes, want the 8 of a big-endian long",
     }

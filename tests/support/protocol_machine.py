@@ -26,7 +26,7 @@ from hourline_core.ledger.layout import EVENT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP,
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline_core.model.scratch_columns import PLACE
+from hourline_core.model.scratch_columns import DECODING, PLACE, VALUE
 from hourline_core.sql.database import open_database
 from speed_layer.maintenance import maintain_source
 from speed_layer.source_tables import open_source_tables
@@ -265,7 +265,7 @@ class Protocol(RuleBasedStateMachine):
                 "event_time": moments,
                 "hour": moments,
                 "duplicate": [False] * size,
-                **{name: pa.nulls(size, EVENT_SCHEMA.field(name).type) for name in ("record", PLACE)},
+                **{name: pa.nulls(size, EVENT_SCHEMA.field(name).type) for name in ("record", PLACE, VALUE, DECODING)},
                 "n": [1] * size,
             }
         )

@@ -106,8 +106,9 @@ def suggest_for_source(project: Project, source: Source, weeks: int, clock: Cloc
 
 def _make_events(connection: duckdb.DuckDBPyConnection, source: Source, hours: Sequence[datetime], cutoff: int) -> None:
     table = f"hourline.events_{source.name}"
-    there = {name.casefold() for name, *_ in connection.execute(f"DESCRIBE {table}").fetchall()}
-    stored = {name: stored_names(source).get(name, name) for name in source.event_fields}
+    columns = [name for name, *_ in connection.execute(f"DESCRIBE {table}").fetchall()]
+    there, names = {name.casefold() for name in columns}, stored_names(source, columns)
+    stored = {name: names.get(name, name) for name in source.event_fields}
     fields = [
         f"{identifier(column)} AS {identifier(name)}"
         for name, column in stored.items()

@@ -32,7 +32,7 @@ DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
             "latest: got '2026-01-01', allowed are points in time with their offset from UTC, such as 2026-01-31T00:00:00Z",
         ),
         (
-            "latest: 1960-01-01T00:00:00Z",
+            "latest: 1960-01-01T00:00:00Z\nearliest: 1970-01-01T00:00:00Z",
             "latest: got 1960-01-01T00:00:00+00:00, allowed is a time after earliest, 1970-01-01T00:00:00+00:00",
         ),
         ("where: upper(a", f"where: got 'upper(a', {UNCLOSED}"),

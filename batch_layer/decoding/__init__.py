@@ -1,0 +1,11 @@
+"""Decodes archived records anew whose events another declaration has made.
+
+After a recompute, an hour is what it would be if today's declaration had been there from the first record. The archive
+keeps the bytes of each record for that. The speed layer alone writes the archive, so what is decoded anew lies in a
+table of the batch layer, named by the decoding. It has a row for each event of the archive that another decoding made,
+and for each event that such a record has now. So it is also the account of what became of them: a row has the hour that
+the archive gives the event, and the hour that it has now. Either may be null.
+
+decode_anew.py     extends the table up to a sequence, in chunks
+changed_hours.py   the hours that it changes, and those that must be published at once
+"""

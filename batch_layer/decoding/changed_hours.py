@@ -1,0 +1,100 @@
+"""The hours that decoding anew changes, and those that must be published at once."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import duckdb
+
+from hourline_core.ledger.decodings import ArchiveDecodings
+from hourline_core.ledger.layout import FROM_HOUR, Layout
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.model import DeclaredMetric, Metric, Project, Source
+from hourline_core.model.identity import words_of
+from hourline_core.sql.progress import first_arrivals_sql
+from hourline_core.storage.opening import exists, open_table
+
+
+@dataclass(frozen=True)
+class ChangedHours:
+    """What the records of one source became that today's declaration has decoded anew, up to a sequence."""
+
+    decodings: ArchiveDecodings
+    moves: Collection[tuple[datetime | None, datetime | None, int, int]] = ()
+    """The hour of the archive (null: none), the hour of now (null: none), the number of events, and the last sequence
+    of those whose two hours differ.
+    """
+    first_arrivals: Mapping[datetime, int] = field(default_factory=dict)
+    """By hour (UTC), the first sequence that brought an event of it. Empty if all bytes were kept."""
+
+    @property
+    def entered(self) -> dict[datetime, int]:
+        """By hour (UTC), the number of events that it gets, and had not in the archive."""
+        return _add_up((hour, events) for _, hour, events, _ in self.moves if hour)
+
+    @property
+    def left(self) -> dict[datetime, int]:
+        """By hour (UTC), the number of events that it had in the archive, and loses."""
+        return _add_up((hour, events) for hour, _, events, _ in self.moves if hour)
+
+    def lack_bytes(self, source: Source, metric: Metric, hour: datetime) -> bool:
+        """Whether ``metric`` cannot be computed for ``hour``: it uses a field that is read in another way now, and the
+        bytes of the hour's records were not kept.
+        """
+        first, words = self.first_arrivals.get(hour), words_of(source, metric)
+        return first is not None and any(
+            fields & words and (last is None or first <= last) for fields, last in self.decodings.lost_fields
+        )
+
+    def to_publish_at_once(self, declared: DeclaredMetric, snapshot: Snapshot) -> set[datetime]:
+        """The hours (UTC) between which events move, as long as one of two is not published with these events where
+        they are now. Until both are, the two count them where they were.
+        """
+        covered = snapshot.coverage.of(declared.metric.name, declared.declaration).covered(
+            {hour for move in self.moves for hour in move[:2] if hour}
+        )
+
+        def is_published(hour: datetime, sequence: int) -> bool:
+            known = covered.get(hour)
+            return known is not None and known.decoding == self.decodings.now.hash and known.cutoff >= sequence
+
+        pairs = [
+            (before, now)
+            for before, now, _, last in self.moves
+            if before and now and not (is_published(before, last) and is_published(now, last))
+        ]
+        return {hour for pair in pairs for hour in pair}
+
+
+def read_changed_hours(
+    connection: duckdb.DuckDBPyConnection, project: Project, source: Source, up_to: int
+) -> ChangedHours | None:
+    """What decoding anew changes in the hours of ``source``, as far as it is done up to the sequence ``up_to``. None:
+    its records were all decoded as today. Raises TableError.
+    """
+    layout = Layout.of(project)
+    decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
+    if not decodings.others:
+        return None
+    uri = layout.decoded(source, decodings.now.hash)
+    first_arrivals: dict[datetime, int] = {}
+    if any(fields for fields, _ in decodings.lost_fields):
+        first_arrivals = dict(connection.execute(first_arrivals_sql(source, up_to)).fetchall())
+    if not exists(uri, layout.storage_options):
+        return ChangedHours(decodings, first_arrivals=first_arrivals)
+    connection.register("_decoded", open_table(uri, layout.storage_options).to_pyarrow_dataset())
+    moves = connection.execute(
+        f"""
+        SELECT {FROM_HOUR}, hour, count(*), max(sequence) FROM _decoded
+        WHERE sequence <= ? AND hour IS DISTINCT FROM {FROM_HOUR} GROUP BY ALL""",
+        [up_to],
+    ).fetchall()
+    connection.unregister("_decoded")
+    return ChangedHours(decodings, moves, first_arrivals)
+
+
+def _add_up(events: Iterable[tuple[datetime, int]]) -> dict[datetime, int]:
+    totals: dict[datetime, int] = {}
+    for hour, count in events:
+        totals[hour] = totals.get(hour, 0) + count
+    return totals

@@ -1,0 +1,122 @@
+"""The decodings that have made the events of an archive: a property of its table, which the speed layer extends when it
+starts with another one.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from deltalake import DeltaTable
+
+from hourline_core.model import Source
+from hourline_core.model.decoding import Decoding, changed_fields, decoding_of, describe_changes
+from hourline_core.storage.commit_log import WIDENED
+from hourline_core.storage.commits import commit_properties, durable_step
+
+_DECODINGS = "hourline.decodings"
+
+
+@dataclass(frozen=True)
+class UsedDecoding(Decoding):
+    """A decoding by which records were archived."""
+
+    since: datetime | None = None
+    """When the speed layer started with it (UTC). None: before decodings were recorded."""
+    first_sequence: int = 0
+    """The first sequence that it may have made. It ends with the next one."""
+
+
+def read_decodings(events: DeltaTable) -> list[UsedDecoding]:
+    """The decodings of the archived ``events``, in the order of their use. One may come again. Empty: an older version
+    of Hourline made the archive, and the speed layer has not started since.
+    """
+    stored = json.loads(events.metadata().configuration.get(_DECODINGS, "[]"))
+    return [
+        UsedDecoding(
+            one["hash"],
+            one["declared"],
+            one["raw"],
+            None if one["since"] is None else datetime.fromisoformat(one["since"]).astimezone(UTC),
+            one["first_sequence"],
+        )
+        for one in stored
+    ]
+
+
+def note_decoding(events: DeltaTable, now: Decoding, sequence: int, moment: datetime) -> None:
+    """Record that events from ``sequence`` on are made by the decoding ``now``, unless the last ones were, too.
+    ``moment`` (UTC) is the time of the start.
+
+    Of an archive with events that an older version of Hourline made, it is taken to be theirs, too: their bytes were
+    not kept. Raises ConflictError when another process writes to ``events``.
+    """
+    known: Sequence[UsedDecoding] = read_decodings(events)
+    if known and known[-1].hash == now.hash:
+        return
+    if not known and sequence > 1:
+        known = [UsedDecoding("", now.declared, raw=False)]
+    used = [*known, UsedDecoding(now.hash, now.declared, now.raw, moment, sequence)]
+    text = json.dumps(
+        [{**vars(one), "since": None if one.since is None else one.since.isoformat()} for one in used], sort_keys=True
+    )
+    with durable_step("widen", events):
+        events.alter.set_table_properties(
+            {_DECODINGS: text},
+            raise_if_not_exists=False,  # Hourline's own property
+            commit_properties=commit_properties({WIDENED: "decodings"}),
+        )
+
+
+@dataclass(frozen=True)
+class ArchiveDecodings:
+    """The decodings of an archive, seen from the one that is declared now."""
+
+    now: Decoding
+    used: Sequence[UsedDecoding]
+
+    @classmethod
+    def of(cls, events: DeltaTable, source: Source) -> "ArchiveDecodings":
+        """Those of the archived ``events`` of ``source``."""
+        return cls(decoding_of(source), read_decodings(events))
+
+    @cached_property
+    def others(self) -> list[UsedDecoding]:
+        """Those whose records are decoded anew, as far as their bytes were kept."""
+        return [
+            one for one in self.used if one.hash != self.now.hash and (one.raw or one.declared != self.now.declared)
+        ]
+
+    @cached_property
+    def standing(self) -> list[str]:
+        """The hashes of those whose events count as they are archived: the one of now, and those without bytes."""
+        return [self.now.hash, *(one.hash for one in self.used if not one.raw and one.hash != self.now.hash)]
+
+    @cached_property
+    def lost_fields(self) -> list[tuple[frozenset[str], int | None]]:
+        """The fields, in lower case, that are read in another way now, of each decoding whose records' bytes were not
+        kept; with the last sequence that it may have made. None: it may make further ones.
+        """
+        return [
+            (changed_fields(one, self.now), last)
+            for one, last in self._with_ends()
+            if not one.raw and one.hash != self.now.hash
+        ]
+
+    def last_of_others(self, up_to: int) -> int:
+        """The last sequence, at most ``up_to``, that one of ``others`` may have made. 0: there is none."""
+        ends = [up_to if last is None else min(last, up_to) for one, last in self._with_ends() if one in self.others]
+        return max(ends, default=0)
+
+    def _with_ends(self) -> Iterable[tuple[UsedDecoding, int | None]]:
+        """Each decoding with the last sequence that it may have made. None: it may make further ones."""
+        following = [one.first_sequence - 1 for one in self.used[1:]]
+        return zip(self.used, [*following, None][: len(self.used)], strict=True)
+
+    def describe_changes(self) -> list[str]:
+        """In words, what is declared in another way than when the records of ``others`` were archived."""
+        started = next((one.since for one in self.used if one.hash == self.now.hash), None)
+        since = f"since {started:%Y-%m-%d %H:%M} UTC" if started else "now"
+        changes = [change for one in self.others for change in describe_changes(one, self.now)]
+        return [f"{change} {since}" for change in dict.fromkeys(changes)] or [f"the decoder is another one {since}"]

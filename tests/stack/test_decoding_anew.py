@@ -1,0 +1,170 @@
+"""After a recompute, an hour is what it would be if today's declaration had been there from the first record."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import serving_layer
+from batch_layer.plan import plan
+from hourline import load_project
+from hourline_core.model.hours import parse_hour
+from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
+
+START = datetime(2026, 3, 2, 8, tzinfo=UTC)
+FILES = {
+    "hourline.yaml": """\
+        kafka: {bootstrap: "${KAFKA}"}
+        spark: {master: "local[2]"}
+        """,
+    "sources/sales.yaml": """\
+        topic: TOPIC
+        fields: {id: string, at: timestamp, amount: long}
+        event_time: at
+        id: id
+        """,
+    "metrics/revenue.yaml": "{source: sales, measures: {sales: count, amount: sum(amount)}}",
+}
+Row = dict[str, Any]
+Answer = dict[tuple[Any, ...], tuple[Any, ...]]
+
+
+def sale(number: int, **more: Any) -> Row:
+    """One record. Some fields of it are not declared at first."""
+    at = START + timedelta(minutes=number)
+    return {
+        "id": f"s{number}",
+        "at": at.isoformat(),
+        "sent_at": (at + timedelta(minutes=45)).isoformat(),
+        "amount": number,
+        "shop": "north" if number % 3 else "south",
+        "tip": number / 4,
+        **more,
+    }
+
+
+class Shop:
+    """A project whose declarations change while its records stay."""
+
+    def __init__(self, folder: Path, kafka: str, topic: str) -> None:
+        files = {name: text.replace("TOPIC", topic) for name, text in FILES.items()}
+        self._stack = StackProject(write_project(folder, files), kafka, {})
+        self._folder, self._kafka, self._topic = folder, kafka, topic
+
+    def declare(self, source: str, metric: str) -> None:
+        """Declare the source and its metric in another way. The speed layer takes it up with the next ``drain``."""
+        files = {"sources/sales.yaml": f"topic: {self._topic}\n{source}\n", "metrics/revenue.yaml": metric}
+        for name, text in files.items():
+            (self._folder / name).write_text(text)
+        self._stack.project = load_project(self._folder, {"KAFKA": self._kafka})
+
+    def send(self, records: Iterable[Row | bytes]) -> None:
+        values = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
+        self._stack.send_refused("sales", values)
+        self._stack.drain()
+
+    def drain(self) -> None:
+        self._stack.drain()
+
+    def plan(self) -> dict[str, set[str]]:
+        """By reason, the hours to recompute."""
+        reasons = defaultdict(set)
+        for item in plan(self._stack.project):
+            reasons[item.reason].add(f"{item.hour:%H}")
+        return dict(reasons)
+
+    def command(self, *arguments: str, status: int = 0) -> str:
+        return self._stack.command(*arguments, status=status)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with serving_layer.connect(self._stack.project) as connection:
+            return connection.sql(sql).fetchall()
+
+
+def by_hour(records: Iterable[Row], time: str, keys: Callable[[Row], tuple[Any, ...]], value: str) -> Answer:
+    """A naive pass over all records: by hour and keys, the number of the records and the sum of ``value``."""
+    groups: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for record in {record["id"]: record for record in records}.values():
+        hour = datetime.fromisoformat(record[time]).replace(minute=0, second=0, microsecond=0)
+        groups[hour, *keys(record)].append(record[value])
+    return {group: (len(values), sum(values)) for group, values in groups.items()}
+
+
+def test_fields_that_are_declared_later_count_in_all_of_history(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "later_fields")
+    records = [sale(number) for number in range(300)]
+    shop.send([*records, b'{"id": "x", "at": 5}'])
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T11")
+    shop.declare(
+        "fields: {id: string, at: timestamp, amount: long, shop: string, tip: double}\nevent_time: at\nid: id",
+        "{source: sales, dimensions: {shop: shop}, measures: {sales: count, tips: sum(tip)}}",
+    )
+    more = [sale(number) for number in range(300, 330)]
+    shop.send(more)
+    (reason,) = [words for words in shop.plan() if "tip" in words]
+    assert reason.startswith("field 'shop' is declared since 20")
+    assert "field 'tip' is declared since 20" in reason
+    shop.command("recompute")
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T14", "--include-open")
+    answer = shop.query("SELECT hour, shop, sales, tips FROM revenue WHERE state = 'final'")
+    assert {tuple(row[:2]): tuple(row[2:]) for row in answer} == by_hour(
+        [*records, *more], "at", lambda record: (record["shop"],), "tip"
+    )
+    assert shop.query("SELECT DISTINCT cause FROM drift WHERE cause IN ('unexplained')") == []
+    assert shop.plan() == {}
+
+
+def test_events_move_to_other_hours_at_once(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "moved_events")
+    records = [sale(number) for number in range(240)]
+    shop.send(records)
+    shop.command("recompute")
+    shop.declare(
+        "fields: {id: string, at: timestamp, sent_at: timestamp, amount: long}\nevent_time: sent_at\nid: id",
+        FILES["metrics/revenue.yaml"],
+    )
+    more = [sale(number) for number in range(240, 260)]
+    shop.send(more)
+    before = shop.query("SELECT sum(sales), sum(amount) FROM revenue")
+    assert before == [(260, sum(range(260)))]
+    # One hour alone cannot be published: its events come from the one before, and go to the one after.
+    shop.command("recompute", "--from", "2026-03-02T09", "--to", "2026-03-02T10")
+    answer = shop.query("SELECT hour, sales, amount FROM revenue")
+    assert {tuple(row[:1]): tuple(row[1:]) for row in answer} == by_hour(
+        [*records, *more], "sent_at", lambda record: (), "amount"
+    )
+    assert shop.query("SELECT sum(sales), sum(amount) FROM revenue") == before
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "not kept"])
+def test_a_field_gets_another_type(kafka: str, tmp_path: Path, is_kept: bool) -> None:
+    shop = Shop(tmp_path, kafka, f"other_types_{is_kept}".lower())
+    raw = "" if is_kept else "\nraw: false"
+    shop.declare(
+        f"fields: {{id: string, at: timestamp, amount: string}}\nevent_time: at{raw}",
+        "{source: sales, measures: {sales: count, longest: max(length(amount))}}",
+    )
+    texts = [sale(number, amount="many" if number % 10 == 0 else str(number)) for number in range(60)]
+    numbers = [sale(number) for number in range(60, 120)]
+    shop.send([*texts, *numbers])
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T10", "--include-open")
+    assert shop.query("SELECT sum(sales) FROM revenue") == [(60,)]
+    shop.declare(
+        f"fields: {{id: string, at: timestamp, amount: long}}\nevent_time: at{raw}",
+        "{source: sales, measures: {sales: count, amount: sum(amount)}}",
+    )
+    shop.send([sale(number) for number in range(120, 130)])
+    if is_kept:
+        shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T11", "--include-open")
+        answer = shop.query("SELECT hour, sales, amount FROM revenue WHERE state = 'final' ORDER BY hour")
+        ten = parse_hour("2026-03-02T10")
+        assert [row for row in answer if row[0] < ten] == [(parse_hour("2026-03-02T09"), 60, sum(range(60, 120)))]
+        reasons = dict(shop.query("SELECT reason, count(*) FROM rejected_sales GROUP BY ALL"))
+        assert reasons["field 'amount': got 60, want string"] == 1
+    else:
+        assert set(shop.plan()) <= {"never covered"}
