@@ -7,12 +7,13 @@ in docstrings of attributes and routes, in help texts, and beside the columns of
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generate import commands, declarations, http_api, tables
+from docs.generate import commands, declarations, http_api, tables, types
 
 FOLDER = Path(__file__).parents[1] / "reference"
 
 PAGES: dict[str, Callable[[], str]] = {
     "settings-and-declarations.md": declarations.page,
+    "types.md": types.page,
     "commands.md": commands.page,
     "http-api.md": http_api.page,
     "tables.md": tables.page,

@@ -1,7 +1,7 @@
 """Decodes records whose value is one JSON object: bytes become typed Arrow columns, or a reason for each refused one.
 
-``contract`` has the rules. msgspec decodes a record by them as far as it is strict. ``columns`` converts a whole batch.
-What they refuse is looked at once more by ``explain``, which only finds the words.
+docs/reference/types.md has the rules. msgspec decodes a record by them as far as it is strict. ``columns`` converts a
+whole batch. What they refuse is looked at once more by ``explain``, which only finds the words.
 """
 
 from collections.abc import Callable, Mapping

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property
 from itertools import count
 from typing import Any, TypeAlias
@@ -14,10 +15,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hourline_core.formats.json.columns import column_of
-from hourline_core.formats.json.decimals import is_too_exact
+from hourline_core.formats.json.decimals import decimal_of, is_too_exact
 from hourline_core.formats.json.malformed import replace_half_pairs
 from hourline_core.formats.json.reading import Reading
-from hourline_core.formats.json.structs import struct_of
+from hourline_core.formats.json.structs import keeps_bytes, struct_of
+from hourline_core.formats.time_grammar import ISO_DATE, ISO_LOCAL, ISO_WITH_OFFSET, matches
 from hourline_core.model.field_types import ArrayType, DecimalType, MapType, ScalarType, StructType
 
 _LONGEST = 80
@@ -53,13 +55,38 @@ class _Rule:
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         return msgspec.json.Decoder(struct_of([("v", self.reading)]))
 
-    def takes(self, written: bytes) -> bool:
-        """Whether the value is taken, by the very code that makes columns."""
+    def judge(self, written: bytes) -> "_Verdict":
+        """What the very code that reads records and makes columns does with the value."""
         try:
             value = self._decoder.decode(b'{"v":' + written + b"}").m0
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return False
-        return str(self.reading.tree) in _DECIDED_BY_MSGSPEC or not column_of(self.reading, [value]).refused
+            return _Verdict.REFUSED_IF_LAST if keeps_bytes(self.reading) else _Verdict.REFUSED
+        taken = _judge(self.reading, value)
+        if taken is None:
+            taken = not column_of(self.reading, [value]).refused
+        return _Verdict.TAKEN if taken else _Verdict.REFUSED_IF_LAST
+
+
+class _Verdict(Enum):
+    TAKEN = auto()
+    REFUSED = auto()
+    REFUSED_IF_LAST = auto()
+    """By what makes a column, which sees the last value of a name alone."""
+
+
+def _judge(reading: Reading, value: Any) -> bool | None:
+    """Whether ``value``, which msgspec took, is taken. None: only a column of it can tell, which takes long to make."""
+    match reading.tree:
+        case ScalarType("date"):
+            return matches(ISO_DATE, value)
+        case ScalarType("timestamp") if isinstance(value, str):
+            if not matches(ISO_LOCAL if reading.zone else ISO_WITH_OFFSET, value):
+                return False
+            # Only from the first and the last year, an offset leads out of the years that there are.
+            return None if value[:4] in ("0001", "9999") else True
+        case DecimalType(precision, scale):
+            return decimal_of(bytes(value), precision, scale, rounds=reading.rounds) is not None
+    return True if str(reading.tree) in _DECIDED_BY_MSGSPEC else None
 
 
 _Rules: TypeAlias = Callable[[str | None], list[tuple[str, _Rule]]]
@@ -97,6 +124,10 @@ class _FaultError(Exception):
     """Its text is the reason."""
 
 
+class _FaultIfLastError(_FaultError):
+    """The fault is none if a later value has the same name."""
+
+
 class _Walk:
     """One way through a record. Each method takes a place of it, and returns the place behind what it has read."""
 
@@ -120,18 +151,41 @@ class _Walk:
         place = self._skip_space(place + 1)
         if self._text[place] == "}":
             return place + 1
+        last: dict[str | None, int] | None = None
         while True:
-            named = _STRING.match(self._text, place)
-            if named is None:
-                raise _EndedError
-            found = rules(self._name(named[0], place, path))
-            place = begin = self._past(self._skip_space(named.end()), ":")
-            for inner, rule in found:
-                place = self._value_of(begin, rule, inner)
-            place = self._skip_space(place if found else self._skip(begin))
+            name, begin = self._member(place, path)
+            place = -1
+            for inner, rule in rules(name):
+                try:
+                    place = self._value_of(begin, rule, inner)
+                except _FaultIfLastError:
+                    last = self._last_members(begin) if last is None else last
+                    if last.get(name, begin) <= begin:
+                        raise
+            place = self._skip_space(place if place >= 0 else self._skip(begin))
             if self._text[place] == "}":
                 return place + 1
             place = self._past(place, ",")
+
+    def _member(self, place: int, path_of_map: str) -> tuple[str | None, int]:
+        """The name of the member at ``place``, and where its value begins."""
+        named = _STRING.match(self._text, place)
+        if named is None:
+            raise _EndedError
+        return self._name(named[0], place, path_of_map), self._past(self._skip_space(named.end()), ":")
+
+    def _last_members(self, begin: int) -> dict[str | None, int]:
+        """Where the last value of each name begins, among those after the one at ``begin``, as far as they are JSON."""
+        last: dict[str | None, int] = {}
+        try:
+            place = self._skip_space(self._skip(begin))
+            while self._text[place] == ",":
+                name, value = self._member(self._past(place, ","), "")
+                last[name] = value
+                place = self._skip_space(self._skip(value))
+        except (_EndedError, IndexError, json.JSONDecodeError):
+            pass
+        return last
 
     def _elements(self, place: int, rule: _Rule, path: str) -> int:
         place = self._skip_space(place + 1)
@@ -162,8 +216,10 @@ class _Walk:
         if self._goes_on and end == len(self._text):
             raise _EndedError
         written = self._value[place:end]
-        if type(tree) in _OPENINGS or not rule.takes(written):
-            raise _FaultError(f"field '{path}': got {_describe(written, rule)}")
+        verdict = _Verdict.REFUSED if type(tree) in _OPENINGS else rule.judge(written)
+        if verdict is not _Verdict.TAKEN:
+            error = _FaultError if verdict is _Verdict.REFUSED else _FaultIfLastError
+            raise error(f"field '{path}': got {_describe(written, rule)}")
         return end
 
     def _name(self, written: str, place: int, path_of_map: str) -> str | None:

@@ -65,7 +65,8 @@ def describe(value: bytes, fault: Exception) -> str:
         return f"not a JSON object of the declared fields: {fault}"
     words, place = found[1], int(found[2])
     if words.startswith("trailing characters"):
-        return f"not exactly one JSON object: got more after its end, at byte {place}"
+        # Here, msgspec names the byte after the one that it means.
+        return f"not exactly one JSON object: got more after its end, at byte {place - 1}"
     # msgspec is at the sign's end, or at the first letter.
     if word := _NOT_JSON.match(value, max(place - 1, 0)) or _NOT_JSON.match(value, place):
         return f"invalid JSON: got {word[0].decode()}, which is no JSON value, at byte {word.start()}"
