@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
+from hourline_core.formats.files.typed_row import TypedRow
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
@@ -125,11 +126,13 @@ def import_files(
     done = [Imported(file) for file in files]
     batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], wall_clock, reads_alone=True)
     chunks = _chunks(files, project.settings.speed.max_records_per_batch)
-    for number, (index, first, payloads) in enumerate(chunks):
+    typed = TypedRow(source.fields)
+    for number, (index, first, rows) in enumerate(chunks):
         if stopped():
             break
         origin = Origin({files[index].name: files[index].topic_id}, history=True)
-        records = _records(spark, files[index].name, first, payloads, wall_clock())
+        values = [typed(row) for row in rows] if files[index].file.format == "csv" else rows
+        records = _records(spark, files[index].name, first, values, wall_clock())
         read = batch.read(batch.plan.apply(records), origin, ends={})
         assert read, "a chunk has rows"
         finished = batch.commit(read, batch.source_tables.first_sequence + number)

@@ -81,6 +81,7 @@ def replay(
             partition=int(partition) if partition and partition.isdecimal() else partition,
             compression=compression,
             null_text=null_text,
+            fields=reader.fields,
             transactional=transactional,
         )
     if not declared.settings.kafka.bootstrap and lease_holder(declared.workspace, "speed") is None:

@@ -1,6 +1,7 @@
 """The work of ``hourline replay``."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from hourline.replay.interrupt import interruptible
 from hourline.replay.pacing import choose_pace
@@ -9,6 +10,7 @@ from hourline.replay.progress_bar import progress_bar
 from hourline.replay.sending import Delivered, replay
 from hourline_core.formats.files.data_file import Format
 from hourline_core.formats.files.reading import open_recording
+from hourline_core.model.fields import Field
 
 
 def replay_file(
@@ -25,6 +27,7 @@ def replay_file(
     partition: str | int | None = None,
     compression: Compression = "lz4",
     null_text: str | None = None,
+    fields: Mapping[str, Field] = MappingProxyType({}),
     transactional: bool = False,
 ) -> Delivered:
     """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr.
@@ -36,7 +39,13 @@ def replay_file(
     pace = choose_pace(rate, speed, order_by)
     with (
         open_recording(
-            name, format=format, order_by=order_by, key=key, partition=partition, null_text=null_text
+            name,
+            format=format,
+            order_by=order_by,
+            key=key,
+            partition=partition,
+            null_text=null_text,
+            fields=fields,
         ) as recording,
         progress_bar(topic, recording.total) as on_progress,
         interruptible() as stopped,

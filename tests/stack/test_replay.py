@@ -18,6 +18,7 @@ from hourline.replay.replay_file import replay_file
 from hourline.replay.sending import Delivered, Progress, replay
 from hourline_core.errors import BrokerError, DeliveryError, UsageError
 from hourline_core.formats.files.record import Record
+from hourline_core.model import Field
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.topics import ensure_topic, topic_offsets
 from tests.support.records import record
@@ -116,10 +117,18 @@ def test_an_ordered_csv_arrives_in_the_order_of_its_column_in_the_partitions_it_
     rows = [(number * 7919 % 1000, number % PARTITIONS) for number in range(1000)]
     file = tmp_path / "events.csv"
     file.write_text("n,p\n" + "".join(f"{n},{p}\n" for n, p in rows), encoding="utf-8")
-    replay_file(str(file), bootstrap=bootstrap, topic=topic, client_options={}, order_by="n", partition="p")
+    replay_file(
+        str(file),
+        bootstrap=bootstrap,
+        topic=topic,
+        client_options={},
+        order_by="n",
+        partition="p",
+        fields={"n": Field(type="int"), "p": Field(type="string")},
+    )
     found = consume(bootstrap, topic)
     for partition in range(PARTITIONS):
-        expected = [f'{{"n":{n},"p":{p}}}'.encode() for n, p in sorted(rows) if p == partition]
+        expected = [f'{{"n":{n},"p":"{p}"}}'.encode() for n, p in sorted(rows) if p == partition]
         assert values(found[partition]) == expected
 
 

@@ -1,17 +1,20 @@
 """Converts Arrow columns to JSON texts, without loss."""
 
 import base64
-import json
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-quote = json.JSONEncoder(ensure_ascii=False).encode
-"""Encodes a text as JSON, with quotes."""
+from hourline_core.formats.files.arrow_times import time_texts
+from hourline_core.formats.files.json_values import quote, value_or_text
+
+_FLOATS = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"', "-0": "-0.0"}
 
 
 def has_json_form(kind: pa.DataType) -> bool:
@@ -31,12 +34,16 @@ def to_json(array: pa.Array) -> list[str]:
     """The JSON text of each value of ``array``. Nulls become ``null``.
 
     Integers and decimals are exact. Floats have the fewest digits that read back the same; NaN and infinities become
-    null. Timestamps with a zone become ISO text in UTC with Z, those without a zone ISO text without an offset. Dates
-    and times of day become ISO text, binary becomes base64, and a map becomes an object with its keys as text.
+    the texts NaN, Infinity and -Infinity, which no field of numbers takes. Timestamps with a zone become ISO text in
+    UTC with Z, those without a zone ISO text without an offset. Dates and times of day become ISO text, and binary
+    becomes base64. A UUID becomes its text, and the logical type JSON the value that the text is.
+
+    A map becomes an object with its keys as text. A map with the same key twice, or a null as a key, has no object:
+    it becomes an array of its pairs, which no field of a map takes.
     """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        return to_json(array.storage)
+        return _extensions(array)
     if types.is_dictionary(kind):
         return to_json(array.dictionary_decode())
     if types.is_struct(kind):
@@ -50,22 +57,34 @@ def to_json(array: pa.Array) -> list[str]:
 
 def _scalars(array: pa.Array) -> list[str]:
     kind = array.type
-    if types.is_timestamp(kind):
-        if kind.tz is not None:
-            array = array.cast(pa.timestamp(kind.unit, "UTC"))
-        return _write(pc.replace_substring(array.cast(pa.string()), " ", "T", max_replacements=1), quote)
-    if types.is_date(kind) or types.is_time(kind):
-        return _write(array.cast(pa.string()), quote)
+    if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
+        return _write(time_texts(array), quote)
     if types.is_floating(kind):
         if types.is_float16(kind):
             array = array.cast(pa.float32())
-        return _write(pc.if_else(pc.is_finite(array), array, None).cast(pa.string()), str)
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return _write(array.cast(pa.string()), lambda text: _FLOATS.get(text, text))
+    if types.is_decimal(kind):
+        return _write(array.cast(pa.string()), _without_exponent)
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_null(kind):
         return _write(array.cast(pa.string()), str)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         # Through bytes, since a Parquet file may contain text that is no UTF-8. It is passed on unchanged.
         return _write(array.cast(pa.large_binary()), lambda value: quote(value.decode("utf-8", "surrogateescape")))
     return _write(array, lambda value: f'"{base64.b64encode(value).decode()}"')
+
+
+def _without_exponent(decimal: str) -> str:
+    return f"{Decimal(decimal):f}" if "E" in decimal else decimal
+
+
+def _extensions(array: pa.ExtensionArray) -> list[str]:
+    match array.type.extension_name:
+        case "arrow.uuid":
+            return _write(array.storage, lambda value: quote(str(UUID(bytes=value))))
+        case "arrow.json":
+            texts = array.storage.cast(pa.large_binary())
+            return _write(texts, lambda value: value_or_text(value.decode("utf-8", "surrogateescape")))
+    return to_json(array.storage)
 
 
 def _write(array: pa.Array, write: Callable[[Any], str]) -> list[str]:
@@ -92,10 +111,15 @@ def _maps(array: pa.MapArray) -> list[str]:
     lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
     entries = lists.flatten()
     keys, values = (to_json(entries.field(index)) for index in range(2))
-    pairs = (
-        (key if key.startswith('"') else quote(key)) + ":" + value for key, value in zip(keys, values, strict=True)
-    )
+    pairs = zip(keys, values, strict=True)
     return [
-        "null" if length is None else "{" + ",".join(islice(pairs, length)) + "}"
+        "null" if length is None else _map([*islice(pairs, length)])
         for length in pc.list_value_length(lists).to_pylist()
     ]
+
+
+def _map(pairs: list[tuple[str, str]]) -> str:
+    keys = {key for key, _ in pairs}
+    if len(keys) < len(pairs) or "null" in keys:
+        return "[" + ",".join(f"[{key},{value}]" for key, value in pairs) + "]"
+    return "{" + ",".join((key if key.startswith('"') else quote(key)) + ":" + value for key, value in pairs) + "}"

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hourline_core.errors import UsageError, first_line
-from hourline_core.formats.files.arrow_json import has_json_form, quote, to_json
+from hourline_core.formats.files.arrow_json import has_json_form, to_json
 from hourline_core.formats.files.data_file import DataFile
+from hourline_core.formats.files.json_values import quote
 
 _ROWS_AT_ONCE = 2000
 
@@ -18,7 +19,8 @@ _ROWS_AT_ONCE = 2000
 class ParquetRows:
     """The rows of a file, as JSON. See ``to_json`` for the form of each type.
 
-    Raises UsageError when the file is no valid Parquet, or a column has a type without a JSON form.
+    Raises UsageError when the file is no valid Parquet, two columns have the same name, or a column has a type without
+    a JSON form.
     """
 
     def __init__(self, file: DataFile) -> None:
@@ -27,6 +29,8 @@ class ParquetRows:
             self.total: int = parquet.metadata.num_rows
             schema = parquet.schema_arrow
         self.columns: list[str] = schema.names
+        if twice := sorted({name for name in self.columns if self.columns.count(name) > 1}):
+            raise UsageError(f"{file} has more than one column '{twice[0]}'; rename one")
         for field in schema:
             if not has_json_form(field.type):
                 raise UsageError(

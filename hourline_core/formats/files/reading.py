@@ -1,10 +1,13 @@
 """Reads the records of a file for a replay or an import, in the file's order or sorted by a column."""
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from types import MappingProxyType
 
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.formats.files.csv_rows import CsvRows
@@ -13,10 +16,14 @@ from hourline_core.formats.files.json_lines import JsonLines
 from hourline_core.formats.files.ordering import sort_records
 from hourline_core.formats.files.parquet_rows import ParquetRows
 from hourline_core.formats.files.record import Record, rank_of
+from hourline_core.formats.files.typed_row import TypedRow
+from hourline_core.model.fields import Field
 
 ANY_PARTITION = -1
 # A column that is missing in all of the first records is a typing error.
 _RECORDS_CHECKED = 1000
+# Longer ones are texts. A whole number of more than 4,300 digits is none to Python.
+_NUMBER = re.compile(r"(?=.{1,300}\Z)-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 
 Rows = CsvRows | JsonLines | ParquetRows
 
@@ -38,12 +45,14 @@ def open_recording(
     key: str | None = None,
     partition: str | int | None = None,
     null_text: str | None = None,
+    fields: Mapping[str, Field] = MappingProxyType({}),
 ) -> Iterator[Recording]:
     """The records of the file ``name``: JSON objects, or the unchanged lines of a JSON lines file.
 
     ``format`` overrides the file's ending. ``order_by``, ``key`` and ``partition`` name columns, with dots for a field
     of a nested object. If ``partition`` is an int, all records get that partition. In CSV, cells that equal
-    ``null_text`` are null, like empty ones.
+    ``null_text`` are null, like empty ones, and ``fields``, those of the source, decide the type of each cell. There, a
+    cell that is a number is ordered as a number, whatever its field is.
 
     Raises UsageError for a file that is missing, empty or invalid, and for a missing column. A JSON lines or Parquet
     file may also raise it later, while its records are read.
@@ -53,7 +62,7 @@ def open_recording(
     for column in {order_by, key, partition}:
         if isinstance(column, str):
             _require_column(column, rows, file)
-    records = _records(rows, order_by, key, partition)
+    records = _records(_Columns(order_by, key, partition), rows, TypedRow(fields) if file.format == "csv" else None)
     with ExitStack() as stack:
         yield Recording(stack.enter_context(sort_records(records)) if order_by else records, rows.total)
 
@@ -86,22 +95,31 @@ def _require_column(column: str, rows: Rows, file: DataFile) -> None:
     raise UsageError(f"{file} has no column '{column}'{did_you_mean(column, names)}")
 
 
-def _records(
-    rows: Iterable[tuple[int, bytes]], order_by: str | None, key: str | None, partition: str | int | None
-) -> Iterator[Record]:
+@dataclass(frozen=True)
+class _Columns:
+    """The columns that tell a record's rank, key and partition."""
+
+    order_by: str | None
+    key: str | None
+    partition: str | int | None
+
+
+def _records(columns: _Columns, rows: Iterable[tuple[int, bytes]], typed: TypedRow | None) -> Iterator[Record]:
+    order_by, key, partition = columns.order_by, columns.key, columns.partition
     fixed = partition if isinstance(partition, int) else ANY_PARTITION
     if order_by is None and key is None and not isinstance(partition, str):
         for line, payload in rows:  # the payload need not be parsed
-            yield Record(line, payload, None, fixed, None)
+            yield Record(line, typed(payload) if typed else payload, None, fixed, None)
         return
     for line, payload in rows:
         fields = _object(payload)
+        value = partial(_number, fields) if typed else partial(_value, fields)
         yield Record(
             line,
-            payload,
+            typed(payload) if typed else payload,
             _key(_value(fields, key)) if key else None,
-            _partition(_value(fields, partition)) if isinstance(partition, str) else fixed,
-            rank_of(_value(fields, order_by)) if order_by else None,
+            _partition(value(partition)) if isinstance(partition, str) else fixed,
+            rank_of(value(order_by)) if order_by else None,
         )
 
 
@@ -119,6 +137,14 @@ def _value(fields: dict[str, object], column: str) -> object:
     first, _, rest = column.partition(".")
     inner = fields.get(first)
     return _value(inner, rest) if isinstance(inner, dict) else None
+
+
+def _number(cells: dict[str, object], column: str) -> object:
+    """The cell of a CSV row: as a number if it is a whole or decimal one, and otherwise as text."""
+    cell = _value(cells, column)
+    if not isinstance(cell, str) or not _NUMBER.fullmatch(cell):
+        return cell
+    return json.loads(cell)
 
 
 def _has(fields: dict[str, object], column: str) -> bool:
