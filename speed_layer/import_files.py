@@ -16,10 +16,10 @@ from itertools import islice
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from hourline_core.compute.decode import CONTENT_TYPE, CSV
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
-from hourline_core.formats.files.typed_row import TypedRow
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
@@ -126,13 +126,11 @@ def import_files(
     done = [Imported(file) for file in files]
     batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], wall_clock, reads_alone=True)
     chunks = _chunks(files, project.settings.speed.max_records_per_batch)
-    typed = TypedRow(source.fields)
     for number, (index, first, rows) in enumerate(chunks):
         if stopped():
             break
         origin = Origin({files[index].name: files[index].topic_id}, history=True)
-        values = [typed(row) for row in rows] if files[index].file.format == "csv" else rows
-        records = _records(spark, files[index].name, first, values, wall_clock())
+        records = _records(spark, files[index], first, rows, wall_clock())
         read = batch.read(batch.plan.apply(records), origin, ends={})
         assert read, "a chunk has rows"
         finished = batch.commit(read, batch.source_tables.first_sequence + number)
@@ -185,17 +183,17 @@ def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, lis
             first += len(chunk)
 
 
-def _records(spark: SparkSession, name: str, first: int, payloads: list[bytes], arrived: datetime) -> DataFrame:
-    """Rows of the file ``name``, from number ``first`` on, as records."""
-    size = len(payloads)
+def _records(spark: SparkSession, file: HistoryFile, first: int, payloads: list[bytes], arrived: datetime) -> DataFrame:
+    """Rows of ``file``, from number ``first`` on, as records."""
+    size, headers = len(payloads), [(CONTENT_TYPE, CSV)] if file.file.format == "csv" else None
     records = pa.table(
         {
             KEY: pa.nulls(size, pa.binary()),
             VALUE: pa.array(payloads, pa.binary()),
-            HEADERS: pa.nulls(size, pa.map_(pa.string(), pa.binary())),
+            HEADERS: pa.array([headers] * size, pa.map_(pa.string(), pa.binary())),
             RECORD_TIMESTAMP: pa.nulls(size, TIMESTAMP),
             RECORD_TIMESTAMP_TYPE: pa.nulls(size, pa.string()),
-            TOPIC: pa.array([name] * size, pa.string()),
+            TOPIC: pa.array([file.name] * size, pa.string()),
             PARTITION: pa.array([0] * size, pa.int32()),
             OFFSET: pa.array(range(first, first + size), pa.int64()),
             ARRIVED: pa.array([arrived] * size, TIMESTAMP),
