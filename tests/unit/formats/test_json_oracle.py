@@ -88,7 +88,9 @@ def double(value: Any) -> float:
 
 
 def single(value: Any) -> float:
-    return float(struct.unpack("f", struct.pack("f", double(value)))[0])
+    number = float(struct.unpack("f", struct.pack("f", double(value)))[0])
+    assert math.isfinite(number)
+    return number
 
 
 def boolean(value: Any) -> bool:
