@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
@@ -12,14 +13,14 @@ from batch_layer.deduplication import mark_first
 from batch_layer.plan import Job
 from hourline_core.compute.archive import as_declared, from_archive, read_version
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
-from hourline_core.ledger.coverage_rows import NO_CUTOFF
+from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, IS_FIRST, SEQUENCE
 from hourline_core.model.windows import HOURLY
-from hourline_core.storage.opening import open_table
+from hourline_core.storage.opening import exists, open_table
 
 _SORTED_AGAIN = 3
 """Up to this number of metrics, it is faster to read the events again and sort them than to hold all their columns
@@ -63,30 +64,60 @@ class ArchivedEvents:
     job's snapshot names. ``source`` says how they are identified and which ones count. Starts Spark unless it runs.
 
     Records that another declaration has decoded are taken as today's decodes them, which ``decode_anew`` has done up to
-    the cutoff; with ``as_archived``, as they were archived.
+    the cutoff. If ``served`` is given, what was published of each hour, events are taken as they were served: up to the
+    cutoff of their hour as it was published, and after it as they were archived.
     """
 
     def __init__(
-        self, job: Job, source: Source, hours: list[datetime], cutoff: int, *, as_archived: bool = False
+        self,
+        job: Job,
+        source: Source,
+        hours: list[datetime],
+        cutoff: int,
+        *,
+        served: Mapping[datetime, CoveredHour] | None = None,
     ) -> None:
-        self._source = source
-        chosen = _among(F.col("hour"), hours) & (F.col("sequence") <= cutoff)
-        layout, spark = Layout.of(job.project), job.spark()
+        self._source, self._layout, self._spark = source, Layout.of(job.project), job.spark()
+        self._chosen = _among(F.col("hour"), hours) & (F.col("sequence") <= cutoff)
         table = open_table(
-            layout.events(source), layout.storage_options, job.snapshot.other_tables[f"events/{source.name}"]
+            self._layout.events(source),
+            self._layout.storage_options,
+            job.snapshot.other_tables[f"events/{source.name}"],
         )
-        archived = read_version(spark, table).where(chosen)
-        decodings = ArchiveDecodings.of(table, source)
-        if as_archived or not decodings.others:
-            self._events = with_derived(from_archive(archived, source), source)
-            return
-        standing = F.coalesce(F.col(DECODING), F.lit("")).isin(decodings.standing)
-        anew = open_table(layout.decoded(source, decodings.now.hash), layout.storage_options)
-        columns = empty_events(spark, source)
-        parts = [archived.where(standing), read_version(spark, anew).where(chosen)]
-        of_now, others = (from_archive(part, source) for part in parts)
-        events = as_declared(of_now, columns).unionByName(as_declared(others, columns))
+        self._archived = read_version(self._spark, table).where(self._chosen)
+        self._decodings = ArchiveDecodings.of(table, source)
+        if not self._decodings.others:
+            events = from_archive(self._archived, source)
+        elif served is None:
+            events = self._declared(self._decoded_as(self._decodings.now.hash))
+        else:
+            events = self._declared(self._as_served(served))
         self._events = with_derived(events, source)
+
+    def _declared(self, parts: list[DataFrame]) -> DataFrame:
+        """The events of tables whose columns differ, with the fields as they are declared."""
+        columns = empty_events(self._spark, self._source)
+        return reduce(DataFrame.unionByName, (as_declared(from_archive(part, self._source), columns) for part in parts))
+
+    def _decoded_as(self, decoding: str) -> list[DataFrame]:
+        """All events as the decoding makes them: those of the archive that stand, and those that were decoded anew."""
+        without_bytes = [one.hash for one in self._decodings.used if not one.raw]
+        standing = F.coalesce(F.col(DECODING), F.lit("")).isin([decoding, *without_bytes])
+        uri, options = self._layout.decoded(self._source, decoding), self._layout.storage_options
+        anew = [read_version(self._spark, open_table(uri, options))] if exists(uri, options) else []
+        return [self._archived.where(standing), *(table.where(self._chosen) for table in anew)]
+
+    def _as_served(self, served: Mapping[datetime, CoveredHour]) -> list[DataFrame]:
+        by_decoding: dict[str, dict[datetime, int]] = {}
+        for hour, covered in served.items():
+            if covered.decoding is not None:
+                by_decoding.setdefault(covered.decoding, {})[hour] = covered.cutoff
+        every = {hour: cutoff for cutoffs in by_decoding.values() for hour, cutoff in cutoffs.items()}
+        parts = [self._archived.where(F.col("sequence") > _cutoff_of(F.col("hour"), every))]
+        for decoding, cutoffs in by_decoding.items():
+            until = F.col("sequence") <= _cutoff_of(F.col("hour"), cutoffs)
+            parts += [part.where(until) for part in self._decoded_as(decoding)]
+        return parts
 
     def mark_counted(self) -> DataFrame:
         """All events, with COUNTS: the first event of an id in an hour counts if it fulfils the source's ``where``.
@@ -100,8 +131,7 @@ class ArchivedEvents:
         """The events that had counted before: up to the earlier cutoff of its hour, the first of each id; after it,
         all that were not recognised as duplicates.
         """
-        covered = [F.when(F.col(HOUR) == _timestamps([hour])[0], cutoff) for hour, cutoff in cutoffs.items()]
-        before = F.coalesce(*covered, F.lit(NO_CUTOFF))
+        before = _cutoff_of(F.col(HOUR), cutoffs)
         events = mark_first(self._events, self._source)
         return apply_where(
             events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(
@@ -119,6 +149,13 @@ def keep_counted(marked: DataFrame) -> DataFrame:
 def keep_hours(events: DataFrame, hours: list[datetime]) -> DataFrame:
     """Keep the events of ``hours`` (UTC)."""
     return events.where(_among(F.col(HOUR), hours))
+
+
+def _cutoff_of(hour: Column, cutoffs: Mapping[datetime, int]) -> Column:
+    """The cutoff of ``hour``; NO_CUTOFF if it has none."""
+    return F.coalesce(
+        *(F.when(hour == _timestamps([known])[0], cutoff) for known, cutoff in cutoffs.items()), F.lit(NO_CUTOFF)
+    )
 
 
 def _among(column: Column, hours: list[datetime]) -> Column:

@@ -36,8 +36,9 @@ Replay = Callable[[list[datetime]], Replayed]
 def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -> Replayed:
     """Compute ``hours`` (UTC) of ``served`` again, up to the sequence ``cutoff``. Starts Spark unless it runs."""
     aggregation = plan_aggregation(job.spark(), served.source, served.metric)
-    events = ArchivedEvents(job, served.source, hours, cutoff, as_archived=True)
-    cutoffs = job.snapshot.coverage.of(served.metric.name, served.declaration).cutoffs(hours)
+    covered = job.snapshot.coverage.of(served.metric.name, served.declaration).covered(hours)
+    events = ArchivedEvents(job, served.source, hours, cutoff, served=covered)
+    cutoffs = {hour: one.cutoff for hour, one in covered.items()}
     first = keep_counted(events.mark_counted())
     return Replayed(
         _compute_tiles(aggregation, events.keep_counted_before(cutoffs)),

@@ -21,9 +21,10 @@ _DECODED = f"{SCRATCH_PREFIX}decoded"
 
 
 def decode(records: DataFrame, format: str, fields: Mapping[str, Field]) -> DataFrame:
-    """Add ``fields``, and UNDECODED (string), to ``records``, which have VALUE (binary).
+    """Add ``fields``, and UNDECODED (string), to ``records``, which have VALUE (binary), HEADERS and
+    RECORD_TIMESTAMP_TYPE. Rows of imported CSV files are told by their header CONTENT_TYPE.
 
-    Rows of imported CSV files are told by their header CONTENT_TYPE. UNDECODED is null if the value was decoded, else it says why not, and all fields are null. The fields have their
+    UNDECODED is null if the value was decoded, else it says why not, and all fields are null. The fields have their
     declared types, and are null if the record lacks them. Of a null or empty value, all is null. Nothing is dropped,
     and nothing raises.
     """

@@ -1,6 +1,7 @@
 """After a recompute, an hour is what it would be if today's declaration had been there from the first record."""
 
 import json
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -139,6 +140,84 @@ def test_events_move_to_other_hours_at_once(kafka: str, tmp_path: Path) -> None:
         [*records, *more], "sent_at", lambda record: (), "amount"
     )
     assert shop.query("SELECT sum(sales), sum(amount) FROM revenue") == before
+
+
+def _amount(record: Row) -> list[tuple[str, int]] | None:
+    """The time and value of the event that a record is. None: it is rejected."""
+    return [(record["at"], record["amount"])] if isinstance(record["amount"], int) else None
+
+
+def _sent(record: Row) -> list[tuple[str, int]] | None:
+    return [(record["sent_at"], record["amount"])] if isinstance(record["amount"], int) else None
+
+
+def _text(record: Row) -> list[tuple[str, int]] | None:
+    return [(record["at"], len(record["amount"]))] if isinstance(record["amount"], str) else None
+
+
+def _items(record: Row) -> list[tuple[str, int]] | None:
+    return [(record["at"], item["n"]) for item in record["items"]]
+
+
+def _with_shop(record: Row) -> list[tuple[str, int]] | None:
+    return _amount(record) if record["shop"] else None
+
+
+Rule = Callable[[Row], list[tuple[str, int]] | None]
+_TIMES = "id: string, at: timestamp, sent_at: timestamp"
+DECLARATIONS: list[tuple[str, str, Rule]] = [
+    (f"fields: {{{_TIMES}, amount: long}}\nevent_time: at", "amount", _amount),
+    (f"fields: {{{_TIMES}, amount: long}}\nevent_time: sent_at", "amount", _sent),
+    (f"fields: {{{_TIMES}, amount: string}}\nevent_time: at", "length(amount)", _text),
+    (
+        f"fields: {{{_TIMES}, items: array<struct<n: long>>}}\nexplode: {{item: items}}\nevent_time: at",
+        "item.n",
+        _items,
+    ),
+    (
+        f"fields: {{{_TIMES}, amount: long, shop: {{type: string, required: true}}}}\nevent_time: at",
+        "amount",
+        _with_shop,
+    ),
+]
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
+def test_history_is_what_the_last_declaration_makes_of_it(kafka: str, tmp_path: Path, seed: int) -> None:
+    """Random records and declarations, with a recompute of some hours after some of them."""
+    rand = random.Random(seed)  # noqa: S311 (the same numbers each time)
+    shop = Shop(tmp_path, kafka, f"any_declaration_{seed}")
+    records: list[Row] = []
+    chosen = [*rand.sample(DECLARATIONS, 3), rand.choice(DECLARATIONS)]
+    for source, value, _ in chosen:
+        shop.declare(source, f"{{source: sales, measures: {{sales: count, amount: sum({value})}}}}")
+        batch = [
+            sale(
+                rand.randrange(300),
+                amount=rand.choice([rand.randrange(100), str(rand.randrange(100))]),
+                shop=rand.choice(["north", None]),
+                items=[{"n": rand.randrange(9)} for _ in range(rand.randrange(3))],
+            )
+            for _ in range(60)
+        ]
+        records += batch
+        shop.send(batch)
+        if rand.random() < 0.7:
+            hours = sorted(rand.sample(range(8, 15), 2))
+            shop.command(
+                "recompute",
+                *(f"--{end}=2026-03-02T{hour:02}" for end, hour in zip(("from", "to"), hours, strict=True)),
+                "--include-open",
+            )
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T15", "--include-open")
+    _, _, rule = chosen[-1]
+    expected: dict[datetime, list[int]] = defaultdict(list)
+    for record in records:
+        for moment, number in rule(record) or []:
+            expected[datetime.fromisoformat(moment).replace(minute=0)].append(number)
+    answer = shop.query("SELECT hour, sales, amount, state FROM revenue WHERE sales > 0 ORDER BY hour")
+    assert answer == [(hour, len(of), sum(of), "final") for hour, of in sorted(expected.items())]
+    assert shop.query("SELECT count(*) FROM drift WHERE cause = 'unexplained'") == [(0,)]
 
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "not kept"])
