@@ -81,6 +81,11 @@ def test_a_parquet_file_damaged_in_its_middle_is_refused_when_that_is_reached(tm
     ("kind", "values", "texts"),
     [
         (pa.float64(), [1.0, -0.0, 1e20, math.inf], ["1", "-0.0", "1e+20", '"Infinity"']),
+        (
+            pa.float64(),
+            [1e10, -123456789012345.0, 2.0**53],
+            ["10000000000", "-123456789012345", "9.007199254740992e+15"],
+        ),
         (pa.float64(), [struct.unpack("d", struct.pack("Q", 0xFFF8 << 48))[0]], ['"NaN"']),
         (pa.float32(), [0.1, 16777216.0, math.nan], ["0.1", "16777216", '"NaN"']),
         (pa.float16(), [1.5, 65504, math.nan], ["1.5", "65504", '"NaN"']),
