@@ -120,12 +120,16 @@ def _maps(array: pa.MapArray) -> list[str]:
     keys, values = (to_json(entries.field(index)) for index in range(2))
     pairs = zip(keys, values, strict=True)
     return [
-        "null" if length is None else _map([*islice(pairs, length)])
+        "null" if length is None else object_of([*islice(pairs, length)])
         for length in pc.list_value_length(lists).to_pylist()
     ]
 
 
-def _map(pairs: list[tuple[str, str]]) -> str:
+def object_of(pairs: list[tuple[str, str]]) -> str:
+    """The JSON object of a map's keys and values, which are JSON texts, or an array of its pairs, as ``to_json`` says.
+
+    Arrow makes no map with a null as a key, but a Parquet file may hold one.
+    """
     keys = {key for key, _ in pairs}
     if len(keys) < len(pairs) or "null" in keys:
         return "[" + ",".join(f"[{key},{value}]" for key, value in pairs) + "]"
