@@ -31,7 +31,7 @@ def import_(
         typer.Option(help="The format of the files.", show_default="by their names"),
     ] = None,
     null_text: Annotated[
-        str | None, typer.Option(help="A text that stands for null in CSV, besides the empty cell.")
+        str | None, typer.Option(help="A cell that stands for null in CSV, besides the empty one without quotes.")
     ] = None,
     no_backfill: Annotated[
         bool, typer.Option("--no-backfill", help="Do not recompute the hours of the events.")

@@ -46,7 +46,7 @@ def replay(
         Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="The compression of batches.")
     ] = "lz4",
     null_text: Annotated[
-        str | None, typer.Option(help="A text that stands for null in CSV, besides the empty cell.")
+        str | None, typer.Option(help="A cell that stands for null in CSV, besides the empty one without quotes.")
     ] = None,
     transactional: Annotated[
         bool,

@@ -15,6 +15,8 @@ from hourline_core.formats.files.arrow_times import time_texts
 from hourline_core.formats.files.json_values import quote, value_or_text
 
 _FLOATS = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"', "-0": "-0.0"}
+_WHOLE_BELOW = 2.0**53
+"""Below it, a double has no other whole number beside the one that it is."""
 
 
 def has_json_form(kind: pa.DataType) -> bool:
@@ -33,10 +35,10 @@ def has_json_form(kind: pa.DataType) -> bool:
 def to_json(array: pa.Array) -> list[str]:
     """The JSON text of each value of ``array``. Nulls become ``null``.
 
-    Integers and decimals are exact. Floats have the fewest digits that read back the same; NaN and infinities become
-    the texts NaN, Infinity and -Infinity, which no field of numbers takes. Timestamps with a zone become ISO text in
-    UTC with Z, those without a zone ISO text without an offset. Dates and times of day become ISO text, and binary
-    becomes base64. A UUID becomes its text, and the logical type JSON the value that the text is.
+    Integers and decimals are exact. Floats have the fewest digits that read back the same, and whole ones below 2^53
+    neither a point nor an exponent. NaN and infinities become the texts NaN, Infinity and -Infinity, which no field of
+    numbers takes. For timestamps, dates and times of day see ``time_texts``. Binary becomes base64, a UUID its text,
+    and the logical type JSON the value that the text is.
 
     A map becomes an object with its keys as text. A map with the same key twice, or a null as a key, has no object:
     it becomes an array of its pairs, which no field of a map takes.
@@ -62,7 +64,7 @@ def _scalars(array: pa.Array) -> list[str]:
     if types.is_floating(kind):
         if types.is_float16(kind):
             array = array.cast(pa.float32())
-        return _write(array.cast(pa.string()), lambda text: _FLOATS.get(text, text))
+        return _write(array.cast(pa.string()), _float_text)
     if types.is_decimal(kind):
         return _write(array.cast(pa.string()), _without_exponent)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_null(kind):
@@ -73,8 +75,13 @@ def _scalars(array: pa.Array) -> list[str]:
     return _write(array, lambda value: f'"{base64.b64encode(value).decode()}"')
 
 
+def _float_text(text: str) -> str:
+    # Arrow writes an exponent from 10^10 on, and a field of whole numbers takes none.
+    return _without_exponent(text) if "e+1" in text and abs(float(text)) < _WHOLE_BELOW else _FLOATS.get(text, text)
+
+
 def _without_exponent(decimal: str) -> str:
-    return f"{Decimal(decimal):f}" if "E" in decimal else decimal
+    return f"{Decimal(decimal):f}" if "E" in decimal.upper() else decimal
 
 
 def _extensions(array: pa.ExtensionArray) -> list[str]:
@@ -113,12 +120,16 @@ def _maps(array: pa.MapArray) -> list[str]:
     keys, values = (to_json(entries.field(index)) for index in range(2))
     pairs = zip(keys, values, strict=True)
     return [
-        "null" if length is None else _map([*islice(pairs, length)])
+        "null" if length is None else object_of([*islice(pairs, length)])
         for length in pc.list_value_length(lists).to_pylist()
     ]
 
 
-def _map(pairs: list[tuple[str, str]]) -> str:
+def object_of(pairs: list[tuple[str, str]]) -> str:
+    """The JSON object of a map's keys and values, which are JSON texts, or an array of its pairs, as ``to_json`` says.
+
+    Arrow makes no map with a null as a key, but a Parquet file may hold one.
+    """
     keys = {key for key, _ in pairs}
     if len(keys) < len(pairs) or "null" in keys:
         return "[" + ",".join(f"[{key},{value}]" for key, value in pairs) + "]"

@@ -71,8 +71,6 @@ def _is_joined(line: bytes) -> bool:
     if line.startswith(codecs.BOM_UTF8):
         return True
     before, _, _ = line.partition(codecs.BOM_UTF8)
-    if not before.rstrip().endswith(b"}"):
-        return False
     try:
         msgspec.json.decode(before, type=msgspec.Raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -61,6 +61,11 @@ def test_an_object_that_is_spread_over_lines_is_refused_with_its_lines(
     assert said.endswith("jq -c .")
 
 
+def test_blank_lines_are_allowed_within_an_object_over_lines(tmp_path: Path) -> None:
+    said = refusal(plain(tmp_path / "a.jsonl", b'{"a":\n\n \r\n1\n}\n'))
+    assert "line 1: got a JSON object that goes on to line 5" in said
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourline_core.formats.files.arrow_json import to_json
+from hourline_core.formats.files.arrow_json import object_of, to_json
 from hourline_core.model import Field
 from tests.support.data_files import Pack, as_parquet, packings, plain, records, refusal, repeatable, rows
 
@@ -81,6 +81,11 @@ def test_a_parquet_file_damaged_in_its_middle_is_refused_when_that_is_reached(tm
     ("kind", "values", "texts"),
     [
         (pa.float64(), [1.0, -0.0, 1e20, math.inf], ["1", "-0.0", "1e+20", '"Infinity"']),
+        (
+            pa.float64(),
+            [1e10, -123456789012345.0, 2.0**53],
+            ["10000000000", "-123456789012345", "9.007199254740992e+15"],
+        ),
         (pa.float64(), [struct.unpack("d", struct.pack("Q", 0xFFF8 << 48))[0]], ['"NaN"']),
         (pa.float32(), [0.1, 16777216.0, math.nan], ["0.1", "16777216", '"NaN"']),
         (pa.float16(), [1.5, 65504, math.nan], ["1.5", "65504", '"NaN"']),
@@ -116,6 +121,11 @@ def test_each_type_has_its_text_and_what_has_none_is_no_value_of_the_type(
 def test_a_map_with_a_key_twice_is_an_array_of_its_pairs_so_that_none_is_lost() -> None:
     maps = pa.array([[("a", 1), ("a", 2)], [], None, [("b", None)]], pa.map_(pa.string(), pa.int32()))
     assert to_json(maps) == ['[["a",1],["a",2]]', "{}", "null", '{"b":null}']
+
+
+def test_a_map_with_null_as_a_key_is_an_array_of_its_pairs() -> None:
+    assert object_of([("null", "1"), ('"null"', "2")]) == '[[null,1],["null",2]]'
+    assert object_of([('"null"', "2")]) == '{"null":2}'
 
 
 def test_text_that_is_no_utf8_is_passed_on_in_a_column_and_within_a_list(tmp_path: Path) -> None:

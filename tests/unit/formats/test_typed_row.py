@@ -38,6 +38,13 @@ def test_a_number_is_written_as_in_the_cell_and_all_else_stays_a_text(kind: str)
         assert typed(cell, type=kind) == (cell if cell in NUMBERS else _encode(cell))
 
 
+@pytest.mark.parametrize("encoding", ["epoch_seconds", "epoch_milliseconds"])
+def test_a_time_that_is_encoded_as_an_epoch_is_a_number(encoding: str) -> None:
+    row = TypedRow({"at": Field.model_construct(type="timestamp", encoding=encoding)})
+    assert row(b'{"at":"1709287200"}') == b'{"at":1709287200}'
+    assert row(b'{"at":"2024-03-01"}') == b'{"at":"2024-03-01"}'
+
+
 def test_a_number_of_any_length_is_passed_on_to_be_judged_by_the_decoder() -> None:
     for cell in ("9" * 5000, "1e999999999", "-0.0"):
         assert typed(cell, type="double") == cell
