@@ -66,7 +66,10 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
     for tables, base in served_rollups(project, snapshot):
         yield from _views_of_rollup(tables, base, snapshot, functions)
     for name, known in snapshot.progress.items():
-        for view, columns in ((f"events_{name}", _event_columns(project.sources[name])), (f"rejected_{name}", "*")):
+        columns_of = {f"events_{name}": _event_columns(project.sources[name]), f"rejected_{name}": "*"}
+        if f"quarantine/{name}" in snapshot.other_tables:
+            columns_of[f"quarantine_{name}"] = "*"
+        for view, columns in columns_of.items():
             if view not in snapshot.unreadable:
                 yield _view_part(
                     view, [view], f"SELECT {columns} FROM hourline.{view} WHERE sequence <= {known.sequence}"

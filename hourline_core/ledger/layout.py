@@ -3,6 +3,7 @@ coverage (progress_columns.py, coverage_rows.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
     <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
+    <tables>/quarantine/<source>                 every event that a class of a metric failed for, if one has a class
     <tables>/progress/<source>                   one row per topic and finished micro-batch, or reset
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
@@ -91,6 +92,18 @@ REJECTED_COLUMNS: Columns = {
     "timestamp_type": Column(pa.string(), "`create`: the producer's timestamp. `log_append`: the broker's."),
 }
 REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)
+
+QUARANTINE_COLUMNS: Columns = {
+    "sequence": Column(pa.int64(), "The number of the micro-batch that read the event."),
+    **_ADDRESS,
+    "hour": Column(TIMESTAMP, "The hour of the event."),
+    "metric": Column(pa.string(), "The name of the metric that does not count the event. Others count it."),
+    "declaration": Column(pa.string(), "The hash of the metric's declaration, with the class as it was."),
+    "measure": Column(pa.string(), "The name of the first measure whose class failed."),
+    "file": Column(pa.string(), "The file of the class, within the project."),
+    "message": Column(pa.string(), "What the class raised, with its file and line."),
+}
+QUARANTINE_SCHEMA = schema_of(QUARANTINE_COLUMNS)
 
 DECLARATION = "hourline.declaration"
 """The property of a provisional table with its metric's declaration, so that the table can be read after the YAML
@@ -198,6 +211,9 @@ class Layout:
 
     def rejected(self, source: Source) -> str:
         return f"{self.root}/rejected/{source.name}"
+
+    def quarantine(self, source: Source) -> str:
+        return f"{self.root}/quarantine/{source.name}"
 
     def progress(self, source: Source) -> str:
         return f"{self.root}/progress/{source.name}"
