@@ -163,11 +163,11 @@ class MicroBatch:
             archive.result()
             folded = {name: future.result() for name, future in tiles.items()}
         quarantined = self._quarantine(folded.values(), sequence)
-        finished = replace(self._finish(read, fresh, accepted, sequence), quarantined=quarantined)
+        finished = self._finish(read, fresh, accepted, sequence)
         for topic_id, offsets in read.offsets.items():
             self.offsets.note_committed(topic_id, offsets)
         self._committed = read.number
-        return finished
+        return replace(finished, quarantined=quarantined)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with DUPLICATE (boolean)."""
