@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from batch_layer.plan import Job
 from batch_layer.read_archive import SourceEvents, keep_hours
 from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals, no_totals
-from hourline_core.aggregates.keyed_fold import try_folds
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Metric, Source
@@ -46,7 +45,7 @@ class SourceTiles:
 
 def aggregate(events: SourceEvents) -> SourceTiles:
     """Compute the tiles of each metric of the job over ``events``. Without events there are none, and no Spark starts.
-    Raises UnresolvedError, and MeasureError when a keyed fold fails.
+    Raises UnresolvedError.
     """
     job, source = events.job, events.source
     metrics, totals = [], {}
@@ -61,7 +60,6 @@ def aggregate(events: SourceEvents) -> SourceTiles:
             if hours != job.hours_of_source(source):
                 archived = keep_hours(archived, hours)
             rows, totals[metric.name] = compute_tiles_and_totals(aggregation, archived)
-            try_folds(metric, rows)
         metrics.append(MetricTiles(aggregation, hours, events.cutoff, sort_tiles(aggregation, rows)))
     return SourceTiles(events, metrics, totals)
 

@@ -7,29 +7,47 @@ events the metric counts. So a tile that is lost, doubled or wrong shows as a di
 in the tiles by mistake.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.aggregates import aggregate_of
+from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.aggregation import AggregationPlan, with_ranks
 from hourline_core.compute.panes import tile_keys
+from hourline_core.compute.quarantine import mark_failures, mark_no_failures
 from hourline_core.model import Metric
-from hourline_core.model.scratch_columns import COUNTS, GROUP, HOUR, SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import (
+    COUNTS,
+    FAILURE,
+    GROUP,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SCRATCH_PREFIX,
+    TOPIC,
+)
 
 _PART = f"{SCRATCH_PREFIX}part"
 """int: the part of the result that a copy of an event belongs to, one of the next two."""
 _TILE, _HOUR = range(2)
 _OF_METRIC = f"{SCRATCH_PREFIX}of_metric"
 """boolean: whether the metric counts the event of a copy. It is true of each copy for a tile."""
-_READ, _COUNTED, _COUNTED_BY_METRIC = (f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "counted_by_metric"))
-"""bigint: the numbers of events of a group: all, those that count, and those that the metric counts."""
+_READ, _COUNTED, _COUNTED_BY_METRIC, _QUARANTINED = (
+    f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "counted_by_metric", "quarantined")
+)
+"""bigint: the numbers of events of a group: all, those that count, those that the metric counts, and those that it
+would count if no class failed for them.
+"""
+_SHOWN = 5
+"""The maximum number of events in quarantine that are shown of an hour."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +60,8 @@ class HourTotals:
     """By hour (UTC), the number of events that the metric counts."""
     counted: Mapping[datetime, int]
     """The number of events that count, also if the metric's ``where`` leaves them out."""
+    quarantined: Mapping[datetime, int]
+    """The number of events in quarantine: the metric would count them, but one of its classes fails for them."""
     read: Mapping[datetime, int]
     """The number of archived events, also if they do not count."""
     without: Mapping[str, Mapping[datetime, int]]
@@ -50,18 +70,32 @@ class HourTotals:
     """By hour and measure of ``doubles``, the magnitude of what is added up. It bounds the error of adding in another
     order.
     """
+    failures: Mapping[datetime, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """By hour, some of the events in quarantine: their addresses, and why a class fails for them."""
 
 
 def no_totals(aggregation: AggregationPlan) -> HourTotals:
     """The totals of no events."""
     without: dict[str, dict[datetime, int]] = {name: {} for name in aggregation.source.required_fields}
-    return HourTotals(_rows_schema(aggregation).empty_table(), {}, {}, {}, without, {})
+    return HourTotals(_rows_schema(aggregation).empty_table(), {}, {}, {}, {}, without, {})
 
 
 def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) -> tuple[pa.Table, HourTotals]:
     """The metric's tiles (of its schema, not sorted) and its totals by hour. ``events`` have COUNTS, as
     ``ArchivedEvents.mark_counted`` gives them.
+
+    Only once a class has failed is each event tried alone, and are those that it fails for left out.
     """
+    tiles, totals = _compute(aggregation, mark_no_failures(events))
+    if not find_failed(aggregation.metric, tiles):
+        return tiles, totals
+    marked = mark_failures(aggregation, events, COUNTS)
+    tiles, totals = _compute(aggregation, marked)
+    return tiles, replace(totals, failures=_read_failures(marked))
+
+
+def _compute(aggregation: AggregationPlan, events: DataFrame) -> tuple[pa.Table, HourTotals]:
+    """The same for events with FAILURE."""
     metric = aggregation.metric
     is_tile = F.col(_PART) == _TILE
     rows = events.withColumn(_PART, F.explode(F.when(_in_tiles(metric), _parts(_TILE, _HOUR)).otherwise(_parts(_HOUR))))
@@ -81,6 +115,7 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
     sizes = {_size(name): sql for name, sql in doubles(aggregation, f"{_PART} = {_HOUR} AND {_OF_METRIC}").items()}
     there = {column.casefold() for column in events.columns}
     counts = {
+        _QUARANTINED: f"count_if({_in_quarantine(metric)})",
         _READ: "count(*)",
         _COUNTED: f"count_if({COUNTS})",
         _COUNTED_BY_METRIC: f"count_if({_OF_METRIC})",
@@ -98,12 +133,34 @@ def compute_tiles_and_totals(aggregation: AggregationPlan, events: DataFrame) ->
 
 def _in_tiles(metric: Metric) -> Column:
     """Whether an event has a copy for a tile. Apart from ``_in_totals``, so that the audit finds a fault in either."""
-    return F.col(COUNTS) & F.expr(metric.where or "true")
+    return F.col(COUNTS) & F.expr(metric.where or "true") & F.col(FAILURE).isNull()
 
 
 def _in_totals(metric: Metric) -> str:
     """Whether the totals count an event (Spark SQL)."""
+    return f"{_would_count(metric)} AND {FAILURE} IS NULL"
+
+
+def _in_quarantine(metric: Metric) -> str:
+    """Whether an event is in quarantine (Spark SQL). It has no copy for a tile."""
+    return f"{_would_count(metric)} AND {FAILURE} IS NOT NULL"
+
+
+def _would_count(metric: Metric) -> str:
     return f"{COUNTS} AND ({metric.where})" if metric.where else COUNTS
+
+
+def _read_failures(marked: DataFrame) -> dict[datetime, list[dict[str, Any]]]:
+    """Some of the events in quarantine in each hour, in the order of their addresses."""
+    address = {"topic": TOPIC, "partition": PARTITION, "offset": OFFSET, "place": PLACE}
+    first = F.row_number().over(Window.partitionBy(HOUR).orderBy(*address.values()))
+    columns = [F.col(of).alias(name) for name, of in {"hour": HOUR, **address}.items()]
+    failing = marked.where(f"{FAILURE} IS NOT NULL").withColumn(_READ, first).where(F.col(_READ) <= _SHOWN)
+    found: dict[datetime, list[dict[str, Any]]] = {}
+    rows = failing.select(*columns, F.col(f"{FAILURE}.*")).toArrow()
+    for row in rows.sort_by([(name, "ascending") for name in address]).to_pylist():
+        found.setdefault(row.pop("hour"), []).append(row)
+    return found
 
 
 def columns_in_both(aggregation: AggregationPlan) -> list[str]:
@@ -144,6 +201,7 @@ def _totals(aggregation: AggregationPlan, of_hour: pa.Table) -> HourTotals:
         counted_by_metric.select(schema.names).cast(schema),
         _by_hour(of_hour, _COUNTED_BY_METRIC),
         _by_hour(of_hour, _COUNTED),
+        _by_hour(of_hour, _QUARANTINED),
         _by_hour(of_hour, _READ),
         {name: _by_hour(of_hour, _without(name)) for name in aggregation.source.required_fields},
         {

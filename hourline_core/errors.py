@@ -3,7 +3,6 @@
     HourlineError                 the base: one sentence with what happened, what was got, what is allowed, what to do
     ├── DeclarationError          a mistake in hourline.yaml, sources/ or metrics/; names the file and line
     ├── UsageError                a wrong argument: a range, a name, a file, a query
-    ├── MeasureError              the class of a user-defined measure failed at an event or a state
     ├── SetupError                the machine lacks something: Java, a jar, a port, the network
     ├── BrokerError               Kafka refused something, or does not hold what it should
     │   ├── KafkaAwayError        Kafka does not answer
@@ -42,10 +41,6 @@ class DeclarationError(HourlineError):
 
 class UsageError(HourlineError):
     """A wrong argument."""
-
-
-class MeasureError(HourlineError):
-    """The class of a user-defined measure failed at an event or a state. Nothing was committed."""
 
 
 class SetupError(HourlineError):

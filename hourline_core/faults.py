@@ -19,7 +19,6 @@ from hourline_core.errors import (
     HourlineError,
     KafkaAwayError,
     KafkaForbidsError,
-    MeasureError,
     ResourceError,
     SetupError,
     SourceError,
@@ -49,7 +48,6 @@ _AWAY = (
 )
 _UNKNOWN_HOST = "No resolvable bootstrap urls"
 _FORBIDS = re.compile("Authorization|Authentication|Sasl")
-_OF_MEASURE = re.compile(r"\bMeasureError: ([^\n]*)")
 _OF_DEAD_JAVA = ("Py4JError", "Py4JNetworkError")
 
 _WRAPPERS = (TableError, SetupError, SparkError, FaultError)
@@ -62,20 +60,11 @@ def explain_fault(error: BaseException, around: Surroundings, *, what: str = "",
 
     An error of Hourline's is returned as it is, unless the machine's disk or memory caused it.
     """
-    failed = find_measure_error(error)
-    found = (MeasureError, str(failed)) if failed else explain_refusal(error, around)
+    found = explain_refusal(error, around)
     if isinstance(error, HourlineError) and not (isinstance(error, _WRAPPERS) and found and found[0] is ResourceError):
         return error
     kind, sentence = found or _of_library(error, around)
     return kind("; ".join(part for part in (f"{what}: {sentence}" if what else sentence, then) if part))
-
-
-def find_measure_error(error: BaseException) -> MeasureError | None:
-    """What the class of a user-defined measure raised, in a function that DuckDB or Spark called. Their own errors keep
-    its words alone.
-    """
-    found = (_OF_MEASURE.search(text) for text in texts_of(chain(error)))
-    return next((MeasureError(told[1]) for told in found if told), None)
 
 
 def log_fault(error: BaseException, log: Path, doing: str) -> bool:

@@ -48,6 +48,7 @@ class Connection:
     - ``<metric>_staged``: the results of the hours that did not pass their audit
     - ``hours``: the state of each hour; ``windows``: the state of each window of the metrics that declare some
     - ``events_<source>`` and ``rejected_<source>``: the records; ``late_events``: the late ones
+    - ``quarantine_<source>``: the events that a class of a metric failed for, if the source has such a metric
     - ``drift``: how much each recomputed hour changed, one row per measure and cause
     - ``quality``: the findings of each audit, one row per hour and expectation
     - ``publications``: one row for each time that an hour of a metric was published
@@ -139,7 +140,7 @@ class Connection:
             self._check(query)
             tables = find_names(self._duckdb, query).tables
         views = {
-            source: {f"events_{source}", f"rejected_{source}"}
+            source: {f"events_{source}", f"rejected_{source}", f"quarantine_{source}"}
             | {view for metric in self.project.all_metrics.values() if metric.source == source for view in metric.views}
             for source in self.project.sources
         }

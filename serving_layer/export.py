@@ -30,7 +30,13 @@ def exported_tables(connection: Connection, events: bool) -> list[str]:
     drift, late_events and quality; with ``events`` also the records; and SNAPSHOT.
     """
     snapshot = connection.snapshot
-    records = [f"{kind}_{source}" for source in snapshot.progress for kind in ("events", "rejected")] if events else []
+    kinds = ("events", "rejected", "quarantine")
+    records = [
+        f"{kind}_{source}"
+        for source in snapshot.progress
+        for kind in kinds
+        if events and (kind != "quarantine" or f"{kind}/{source}" in snapshot.other_tables)
+    ]
     return [
         *_results(connection),
         "hours",
@@ -124,7 +130,7 @@ def _rows_sql(view: str, time: str | None) -> str:
     """The order of a table's rows. Results are sorted by ``time``, for filters on it. Records stay as they are, since
     they may not fit into memory.
     """
-    if view.startswith(("events_", "rejected_")):
+    if view.startswith(("events_", "rejected_", "quarantine_")):
         return f"FROM {identifier(view)}"
     return f"FROM {identifier(view)} ORDER BY {'window_start' if view == 'windows' else time or 'hour'}"
 

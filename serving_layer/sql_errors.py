@@ -13,6 +13,8 @@ from hourline_core.sql.query_tree import find_names, fold_case
 from serving_layer.served_metrics import served_metrics
 
 _MAKES_TABLES = "`hourline speed` (or `hourline up`) makes them when it starts"
+_RECORDS = ("events", "rejected", "quarantine")
+"""Each is the beginning of a view's name, which ends with that of its source."""
 _VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications")
 
 
@@ -33,6 +35,7 @@ def explain_error(
         if why := _explain_unstarted(table[1], project, there, snapshot.progress):
             return why
         records = [f"{kind}_{source}" for source in project.sources for kind in ("events", "rejected")]
+        records += [name.replace("/", "_") for name in snapshot.other_tables if name.startswith("quarantine/")]
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
     if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
         named = find_names(database, query).tables
@@ -67,7 +70,7 @@ def _explain_unstarted(view: str, project: Project, metrics: Collection[str], so
         if metric.name not in metrics and name in map(fold_case, metric.views):
             return without_tables("metric", metric.name)
     for source in project.sources:
-        if source not in sources and name in {fold_case(f"{kind}_{source}") for kind in ("events", "rejected")}:
+        if source not in sources and name in {fold_case(f"{kind}_{source}") for kind in _RECORDS}:
             return without_tables("source", source)
     return None
 

@@ -72,6 +72,8 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
             # A row without a reason keeps the bytes of a record without an event.
             finished = f"sequence <= {known.sequence} AND reason IS NOT NULL"
             yield _view_part(view, [view], f"FROM hourline.{view} WHERE {finished}")
+        if f"quarantine/{name}" in snapshot.other_tables and (view := f"quarantine_{name}") not in snapshot.unreadable:
+            yield _view_part(view, [view], f"FROM hourline.{view} WHERE sequence <= {known.sequence}")
     yield _view_part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
     windowed = [tables for tables in served_metrics(project, snapshot) if not tables.metric.window.is_hour]
     yield _view_part("windows", [f"windows_{tables.name}" for tables in windowed], all_windows_sql(windowed))

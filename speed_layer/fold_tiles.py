@@ -6,18 +6,19 @@ executor of a cluster could do it with its part of them: tiles of parts merge li
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
 from hourline_core.aggregates import aggregate_of
-from hourline_core.aggregates.keyed_fold import try_folds
+from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.projection import ProjectedMetric
-from hourline_core.faults import find_measure_error
 from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import HOUR
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.user_functions import install_functions
+from speed_layer.quarantine import split_off
 
 
 def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:
@@ -28,6 +29,17 @@ def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@dataclass(frozen=True)
+class Folded:
+    """What becomes of events in one metric."""
+
+    tiles: pa.Table
+    quarantined: pa.Table | None
+    """The events that a class of the metric fails for, as rows of the quarantine table without their sequence. None:
+    there are none.
+    """
+
+
 class Fold:
     """Folds events into tiles of ``metric``. Folds of one ``connection`` can run in different threads."""
 
@@ -36,26 +48,28 @@ class Fold:
         self._root = connection
         self._connection = connection.cursor()
         self._schema = metric.aggregation.schema
-        self._metric = metric.aggregation.metric
+        self._metric = metric
         self._sql = _fold_sql(metric, self._types())
 
-    def fold(self, events: pa.Table) -> pa.Table:
+    def fold(self, events: pa.Table) -> Folded:
         """The tiles (hour, tile columns, states as Spark has them) of ``events``: those that count, with HOUR and the
         columns of the metric.
 
         States equal those of ``AggregationPlan.tiles``, but for the last digits of sums of doubles. Integers are added
-        with 128 bits, so nothing overflows. Raises MeasureError when a user-defined measure fails.
+        with 128 bits, so nothing overflows. Events that a class of the metric fails for are in no tile.
         """
+        tiles = self._compute(events)
+        if not find_failed(self._metric.aggregation.metric, tiles):
+            return Folded(tiles, None)
+        kept, quarantined = split_off(self._metric, events)
+        return Folded(self._compute(kept), quarantined) if quarantined.num_rows else Folded(tiles, None)
+
+    def _compute(self, events: pa.Table) -> pa.Table:
         self._connection.register("events", events)
         try:
-            tiles: pa.Table = self._connection.execute(self._sql).to_arrow_table()
-        except duckdb.Error as error:
-            raise find_measure_error(error) or error from None
+            return self._connection.execute(self._sql).to_arrow_table().cast(self._schema)
         finally:
             self._connection.unregister("events")
-        tiles = tiles.cast(self._schema)
-        try_folds(self._metric, tiles)
-        return tiles
 
     def _types(self) -> dict[str, str]:
         """By column of the tiles, its type in DuckDB."""

@@ -19,7 +19,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SMALL_BYTES, compact
-from hourline_core.storage.opening import open_table
+from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS
@@ -94,6 +94,8 @@ def maintain_stopped(
     addresses: dict[str, DeclarationCoverage | None] = dict.fromkeys(
         f"{kind}/{source.name}" for kind in ("events", "rejected", "progress")
     )
+    if exists(layout.quarantine(source), layout.storage_options):
+        addresses[f"quarantine/{source.name}"] = None
     for of in snapshot.metrics:
         if of.source.name == source.name:
             address = f"provisional/{of.metric.name}/{of.declaration}"

@@ -1,7 +1,7 @@
 """One micro-batch: archive, aggregate, and finish by committing progress."""
 
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
-from hourline_core.errors import MeasureError
 from hourline_core.ledger.last_records import LastRecord
-from hourline_core.ledger.layout import REJECTED_SCHEMA
+from hourline_core.ledger.layout import QUARANTINE_SCHEMA, REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.source_clock import NO_TIMES, SourceClock
 from hourline_core.model.hours import Clock
@@ -34,7 +33,7 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.model.windows import HOURLY
 from speed_layer.accounting import count_records
 from speed_layer.deduplication import Deduplicator
-from speed_layer.fold_tiles import Fold, connect_for_folds
+from speed_layer.fold_tiles import Fold, Folded, connect_for_folds
 from speed_layer.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.record_origin import Origin
 from speed_layer.record_plan import RecordPlan
@@ -72,6 +71,8 @@ class Finished:
     """The number of events, and of records without one, that were read before."""
     seconds: float
     """From the beginning of its reading to its commit. The micro-batch before may be committed meanwhile."""
+    quarantined: int = 0
+    """The number of events that metrics do not count, because a class of theirs fails for them."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,8 @@ class MicroBatch:
         """Archive and aggregate what was read, and commit progress under ``sequence``, which is above those of all
         micro-batches before. All that were read before must have been committed.
 
-        Raises TableError, SourceError when the offsets do not follow those before, ConflictError when another process
-        writes to the tables, and MeasureError when a user-defined measure fails.
+        Raises TableError, SourceError when the offsets do not follow those before, and ConflictError when another
+        process writes to the tables.
         """
         assert read.number == self._committed + 1, "a micro-batch before this one was not committed"
         rows = read.rows
@@ -161,37 +162,42 @@ class MicroBatch:
                 for aggregation in self.source_tables.aggregations
                 if accepted.num_rows
             }
-            self._leave_failing(tiles)
-            _raise_first([archive, *tiles.values()])
+            archive.result()
+            folded = {name: future.result() for name, future in tiles.items()}
+        quarantined = self._quarantine(folded.values(), sequence)
         finished = self._finish(read, fresh, accepted, sequence)
         for topic_id, offsets in read.offsets.items():
             self.offsets.note_committed(topic_id, offsets)
         self._committed = read.number
-        return finished
+        return replace(finished, quarantined=quarantined)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with DUPLICATE (boolean)."""
         duplicate = self._deduplicator.duplicates(rows)
         return rows.append_column(DUPLICATE, pa.array(duplicate))
 
-    def _tiles(self, aggregation: AggregationPlan, events: pa.Table, sequence: int) -> None:
-        tiles = self._folds[aggregation.name].fold(events)
-        if tiles.num_rows:
+    def _tiles(self, aggregation: AggregationPlan, events: pa.Table, sequence: int) -> Folded:
+        folded = self._folds[aggregation.name].fold(events)
+        if folded.tiles.num_rows:
             self.source_tables.append(
                 self.source_tables.provisional[aggregation.name],
                 self.source_tables.provisional_schemas[aggregation.name],
-                tiles,
+                folded.tiles,
                 sequence,
             )
+        return folded
 
-    def _leave_failing(self, tiles: dict[str, Future[None]]) -> None:
-        """Write no more tiles of an older declaration whose user-defined measure fails, and take it out of ``tiles``.
-        The newer one has the class as it was mended.
+    def _quarantine(self, folded: Iterable[Folded], sequence: int) -> int:
+        """Commit the events that classes fail for, of all metrics at once. Returns their number: one that several
+        metrics do not count is several.
         """
-        for older, _ in self.source_tables.changing():
-            if older.name in tiles and isinstance(tiles[older.name].exception(), MeasureError):
-                self.source_tables.stop_writing(older)
-                del tiles[older.name]
+        rows = [one.quarantined for one in folded if one.quarantined is not None]
+        if not rows:
+            return 0
+        assert self.source_tables.quarantine is not None, "only a metric with a class has a quarantine"
+        together = pa.concat_tables(rows)
+        self.source_tables.append(self.source_tables.quarantine, QUARANTINE_SCHEMA, together, sequence)
+        return int(together.num_rows)
 
     def _archive(self, rows: pa.Table, sequence: int) -> None:
         tables = self.source_tables
@@ -297,8 +303,3 @@ class MicroBatch:
             HourEvents(hour, events, late=events if clock and hour + after <= clock else 0)
             for hour, events in zip(counts[HOUR].to_pylist(), counts[f"{OFFSET}_count"].to_pylist(), strict=True)
         )
-
-
-def _raise_first(futures: list[Future[None]]) -> None:
-    for future in futures:
-        future.result()

@@ -13,10 +13,19 @@ from itertools import pairwise
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import TableError
 from hourline_core.ledger.decodings import note_decoding
-from hourline_core.ledger.layout import DECLARATION, EVENT_SCHEMA, REJECTED_SCHEMA, Layout, stored_names, typed_name
+from hourline_core.ledger.layout import (
+    DECLARATION,
+    EVENT_SCHEMA,
+    QUARANTINE_SCHEMA,
+    REJECTED_SCHEMA,
+    Layout,
+    stored_names,
+    typed_name,
+)
 from hourline_core.ledger.open_progress import refuse_without_progress
 from hourline_core.ledger.progress import SPEED_WRITER, Progress, last_sequence
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
@@ -41,6 +50,8 @@ class SourceTables:
     aggregations: list[AggregationPlan]
     events: DeltaTable
     rejected: DeltaTable
+    quarantine: DeltaTable | None
+    """None: no metric has had a class yet."""
     progress: Progress
     provisional: dict[str, DeltaTable]
     """By aggregation."""
@@ -63,7 +74,13 @@ class SourceTables:
     @property
     def tables(self) -> list[DeltaTable]:
         """All of them."""
-        return [self.events, self.rejected, self.progress.table, *self.provisional.values()]
+        return [self.progress.table, *self._written]
+
+    @property
+    def _written(self) -> list[DeltaTable]:
+        """All of them but progress."""
+        quarantine = [] if self.quarantine is None else [self.quarantine]
+        return [self.events, self.rejected, *quarantine, *self.provisional.values()]
 
     def written_metrics(self) -> tuple[WrittenMetric, ...]:
         """The metrics that a micro-batch writes, each with the sequence from which on it is complete."""
@@ -90,7 +107,7 @@ class SourceTables:
         """Commit progress (a row for each topic), which finishes the micro-batch and records the versions of its
         tables.
         """
-        self.progress.finish(rows, versions_of([self.events, self.rejected, *self.provisional.values()]))
+        self.progress.finish(rows, versions_of(self._written))
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Fields that are not declared any more
@@ -159,9 +176,11 @@ def open_source_tables(
         )
         for aggregation in aggregations
     }
-    for table in (events, rejected, *provisional.values()):
+    quarantine = open_quarantine(layout, source, create=any(user_defined_of(of.metric) for of in aggregations))
+    others = [*([] if quarantine is None else [quarantine]), *provisional.values()]
+    for table in (events, rejected, *others):
         require_seen(table, progress.table)
-    first = clear_unfinished(progress, events, rejected, provisional.values())
+    first = clear_unfinished(progress, events, rejected, others)
     decoding = decoding_of(source)
     note_decoding(events, decoding, first, clock())
     last = progress.last_row()
@@ -173,6 +192,7 @@ def open_source_tables(
         aggregations,
         events,
         rejected,
+        quarantine,
         progress,
         provisional,
         pa.schema([*events_schema, *former_fields]),
@@ -225,11 +245,18 @@ def _open_events(layout: Layout, source: Source, schema: pa.Schema, progress: Pr
     return opened()
 
 
-def clear_unfinished(
-    progress: Progress, events: DeltaTable, rejected: DeltaTable, provisional: Iterable[DeltaTable]
-) -> int:
-    """Delete what an unfinished micro-batch left in the tables of a source. Returns the next sequence, above any ever
-    written.
+def open_quarantine(layout: Layout, source: Source, *, create: bool) -> DeltaTable | None:
+    """The quarantine table of ``source``. None: there is none yet, and it is not to be created."""
+    uri, options = layout.quarantine(source), layout.storage_options
+    if not create and not exists(uri, options):
+        return None
+    description = f"events of {source.name} that classes failed for"
+    return open_or_create(uri, options, "quarantine", QUARANTINE_SCHEMA, STREAMED, description)
+
+
+def clear_unfinished(progress: Progress, events: DeltaTable, rejected: DeltaTable, others: Iterable[DeltaTable]) -> int:
+    """Delete what an unfinished micro-batch left in the tables of a source; ``others`` are all but progress. Returns
+    the next sequence, above any ever written.
 
     An earlier writer may still live, frozen or on another machine. It is fenced out of progress first, so that it
     cannot finish a micro-batch any more. Then it is fenced out of each other table: else its unfinished rows could get
@@ -237,7 +264,7 @@ def clear_unfinished(
     """
     commits.fence(progress.table)
     finished = progress.sequence
-    written = [(table, last_sequence(table)) for table in (events, rejected, *provisional)]
+    written = [(table, last_sequence(table)) for table in (events, rejected, *others)]
     for table, sequence in written:
         if sequence > finished:
             commits.delete(table, f"sequence > {finished}", {"cleared": f"beyond {finished}"})

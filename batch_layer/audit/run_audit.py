@@ -12,6 +12,7 @@ from batch_layer.audit.built_in_expectations import compare_metric, compare_sour
 from batch_layer.audit.declared_expectations import Check, build_checks
 from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.facts import ArchivedCounts, count_archived, count_decoded
+from batch_layer.audit.failing_classes import validate_quarantine, validate_values
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.fold_bounds import validate_folds
 from batch_layer.audit.history_bounds import read_past_values
@@ -160,6 +161,8 @@ class _Audit:
         validations = [
             self._validator.evaluate_facts(compared),
             self._validator.evaluate_results(frame, checks, hours, ["hour", *metric.dimensions]),
+            validate_quarantine(self._validator, metric, item.hours, totals),
+            validate_values(self._validator, connection, metric, item.hours, item.rows),
             validate_folds(self._validator, connection, metric, item.hours, item.rows),
             validate_windows(self._validator, connection, tables, metric, item.hours, item.rows),
         ]

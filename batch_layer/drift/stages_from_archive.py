@@ -11,9 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from batch_layer.plan import Job
 from batch_layer.read_archive import ArchivedEvents, keep_counted
 from hourline_core.aggregates import aggregate_of
+from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.compute.quarantine import mark_failures
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.model.scratch_columns import HOUR
+from hourline_core.model.scratch_columns import FAILURE, HOUR
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,13 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
 
 
 def _compute_tiles(aggregation: AggregationPlan, events: DataFrame) -> pa.Table:
-    return aggregation.tiles(events).toArrow().cast(aggregation.schema)
+    def compute(some: DataFrame) -> pa.Table:
+        return aggregation.tiles(some).toArrow().cast(aggregation.schema)
+
+    tiles = compute(events)
+    if find_failed(aggregation.metric, tiles):
+        tiles = compute(mark_failures(aggregation, events).where(F.col(FAILURE).isNull()))
+    return tiles
 
 
 def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:

@@ -18,6 +18,7 @@ from hourline_core.ledger.layout import (
     DRIFT_COLUMNS,
     EVENT_COLUMNS,
     QUALITY_COLUMNS,
+    QUARANTINE_COLUMNS,
     REJECTED_COLUMNS,
 )
 from hourline_core.ledger.progress_columns import PROGRESS_COLUMNS
@@ -43,7 +44,7 @@ _METRIC_VIEWS = """
 `window_end` in place of `hour`, and `METRIC_hours` has the rows by the hour. `METRIC_states` has the state columns of
 the measures instead. `METRIC_final` and `METRIC_provisional` hold what each layer contributes. `METRIC_staged` holds
 the rows of blocked hours, with `cutoff`. `events_SOURCE` and `rejected_SOURCE` are the tables of the records, up to the
-last finished micro-batch.
+last finished micro-batch, and so is `quarantine_SOURCE`, if a metric of the source has a class.
 """
 
 _TABLES: Mapping[str, tuple[str, Columns]] = {
@@ -51,6 +52,10 @@ _TABLES: Mapping[str, tuple[str, Columns]] = {
         "Every accepted event, and every duplicate that the speed layer has recognised. The declared fields follow "
         "these columns, under their own names.",
         EVENT_COLUMNS,
+    ),
+    "quarantine/SOURCE": (
+        "Every event that a class of a metric failed for. There is such a table if a metric of the source has a class.",
+        QUARANTINE_COLUMNS,
     ),
     "rejected/SOURCE": ("Every record that did not pass validation, with its bytes and the reason.", REJECTED_COLUMNS),
     "progress/SOURCE": (

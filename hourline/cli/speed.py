@@ -123,6 +123,7 @@ def _report_finished(done: "Finished") -> None:
         (done.duplicates, "duplicate"),
         (done.not_taken, "not taken"),
         (done.late, "late"),
+        (done.quarantined, "in quarantine"),
     )
     parts = [f"{done.records:,} records", *(f"{count:,} {what}" for count, what in counts if count)]
     say(f"{wall_clock():%H:%M:%S} {done.source} #{done.sequence}: {', '.join(parts)} in {done.seconds:.2f} s")

@@ -52,6 +52,12 @@ def status(
         if s.rejected:
             why = f"SELECT reason, count(*) FROM rejected_{s.source} GROUP BY ALL"
             say(f'{s.source}: {s.rejected:,} record(s) rejected; `hourline query "{why}"` says why')
+        if s.quarantined:
+            why = f"SELECT metric, message, count(*) FROM quarantine_{s.source} GROUP BY ALL"
+            say(
+                f"{s.source}: {s.quarantined:,} event(s) in quarantine: a class fails for them, so its metric does not "
+                f'count them; `hourline query "{why}"` says why; mend the class and recompute'
+            )
         branches = branches_of(declared.sources.values(), declared.sources[s.source])
         if s.taken_by_none and branches and branches.counts_untaken:
             topics = topic_text(branches.source.topic)

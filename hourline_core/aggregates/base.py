@@ -23,7 +23,7 @@ of several tiles, in any order and grouping, and finishes them. SQL is text here
 | rate     | none; it is finished from the value of another measure                | double                   |
 | any,     | whether the condition was true of one event, or of all, boolean       | as the state               |
 | every    |                                                                       |                            |
-| a user's | as its class says                                                     | as its class says          |
+| a user's | as its class says; n, the number of its events, bigint                | as its class says          |
 | fold     | its first events, a list of structs; n, bigint                        | as its class says          |
 
 A value is null where no argument was not null, but for count and distinct, which are zero. The variance and stddev of

@@ -9,14 +9,11 @@ from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar
 
-import pyarrow as pa
-
 from hourline_core.aggregates.base import Aggregate, StateColumn
 from hourline_core.aggregates.sum import merge_sum
 from hourline_core.aggregates.user_classes.arguments import arguments_of
 from hourline_core.aggregates.user_classes.code import function_of, refuse_arguments
 from hourline_core.aggregates.user_classes.fold_class import ORDER, FoldClass, load_fold
-from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, SCRATCH_PREFIX, TOPIC
 
 _COLUMNS = (EVENT_TIME, PARTITION, OFFSET, PLACE, TOPIC)
@@ -64,6 +61,10 @@ class KeyedFold(Aggregate):
         """See Aggregate."""
         return f"{function_of('finish', self.loaded.measure)}({', '.join(states)})"
 
+    def failure(self, states: Sequence[str]) -> str:
+        """DuckDB SQL: why the class gives no value for the merged states (as expressions). Null: it does not fail."""
+        return f"{function_of('failure', self.loaded.measure)}({', '.join(states)})"
+
     def beyond(self, states: Sequence[str]) -> str:
         """DuckDB SQL for the number of events that the value lacks, from the merged states (as expressions)."""
         return f"{function_of('beyond', self.loaded.measure)}({', '.join(states)})"
@@ -81,17 +82,6 @@ class KeyedFold(Aggregate):
     def _first_of(self, events: str) -> str:
         """DuckDB SQL: the first events of a list, as many as are kept."""
         return f"list_sort({events})[:{self.loaded.most}]"
-
-
-def try_folds(metric: Metric, tiles: pa.Table) -> None:
-    """Compute the keyed folds of each tile, before it is stored: one that fails must stop here, not where answers are
-    read. Raises MeasureError.
-    """
-    for name, measure in metric.measures.items():
-        if measure.kind == "fold":
-            fold = KeyedFold(measure)
-            events, counts = (tiles[column].combine_chunks() for column in fold.columns(name))
-            fold.loaded.finish_all(events, counts)
 
 
 def _fields(values: Sequence[str]) -> dict[str, str]:

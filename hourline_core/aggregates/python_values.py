@@ -6,27 +6,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from hourline_core.aggregates.user_classes.code import fail_at_event
-from hourline_core.model import UserMeasure
-
 _TIME, _EPOCH = pa.timestamp("us", tz="UTC"), datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_events(
-    measure: UserMeasure, method: str, events: pa.StructArray, names: Sequence[str]
-) -> list[tuple[Any, ...]]:
-    """The fields ``names`` of each event. Times are in UTC.
+class UnreadableValueError(ValueError):
+    """A class cannot be given a value."""
 
-    Raises MeasureError, which names the event, for a date or time that Python does not have. ``method`` of the class
-    would be given it.
+    def __init__(self) -> None:
+        super().__init__("an argument has a date or time beyond the years 1 to 9999, which Python does not have")
+
+
+def read_events(columns: Sequence[pa.Array]) -> list[tuple[Any, ...]]:
+    """The values of ``columns`` for each event. Times are in UTC.
+
+    Raises UnreadableValueError for a date or time that Python does not have.
     """
-    columns = [in_utc(events.field(name)) for name in names]
     try:
-        return list(zip(*map(_read_column, columns), strict=True))
+        return list(zip(*map(_read_column, map(in_utc, columns)), strict=True))
     except (OverflowError, ValueError):
-        for place, event in enumerate(events):
-            _refuse_unreadable(measure, method, columns, place, event)
-        raise
+        raise UnreadableValueError from None
 
 
 def _read_column(column: pa.Array) -> list[Any]:
@@ -34,17 +32,6 @@ def _read_column(column: pa.Array) -> list[Any]:
         return [_EPOCH + timedelta(microseconds=micros) for micros in column.cast(pa.int64()).to_pylist()]
     values: list[Any] = column.to_pylist()
     return values
-
-
-def _refuse_unreadable(
-    measure: UserMeasure, method: str, columns: Sequence[pa.Array], place: int, event: pa.StructScalar
-) -> None:
-    """Raise MeasureError if Python does not have the values of ``columns`` at ``place``, which are of ``event``."""
-    try:
-        _ = [column[place].as_py() for column in columns]
-    except (OverflowError, ValueError):
-        error = ValueError("an argument has a date or time beyond the years 1 to 9999, which Python does not have")
-        fail_at_event(measure, method, error, event)
 
 
 def in_utc(values: pa.Array) -> pa.Array:

@@ -1,19 +1,30 @@
-"""A measure that a class in the project defines. Its functions of SQL call the class, see ``sql/user_functions.py``."""
+"""A measure that a class in the project defines. Its functions of SQL call the class, see ``sql/user_functions.py``.
+
+Beside the state there is the number of its events. A state that is null although it has events is one for which the
+class failed: whatever it is merged with, the result is null, too. An event that the class fails for alone is in
+quarantine, and in no state.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from hourline_core.aggregates.base import Aggregate, StateColumn
+from hourline_core.aggregates.sum import merge_sum
 from hourline_core.aggregates.user_classes.arguments import arguments_of
 from hourline_core.aggregates.user_classes.code import function_of, refuse_arguments
 from hourline_core.aggregates.user_classes.measure_class import ADDRESS, UserClass, load_class
+from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import GROUP, OFFSET, PARTITION, TOPIC
 
 
 class UserDefined(Aggregate):
     """``name(x, …)``, over the events in which no argument is null."""
 
+    states: ClassVar[tuple[str, ...]] = ("", "__n")
     is_exact: ClassVar[bool] = False
     needs_functions: ClassVar[bool] = True
     folds_by_group: ClassVar[bool] = True
@@ -26,11 +37,12 @@ class UserDefined(Aggregate):
 
     def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate. Spark holds one state of a group for each of its Arrow batches, not its events."""
-        return [f"{self._function('merge')}(collect_list({self._function('fold')}({GROUP}, {', '.join(values)})))"]
+        folded = f"{self._function('fold')}({GROUP}, {', '.join(values)})"
+        return [f"{self._function('merge')}(collect_list({folded}))", f"count({values[0]})"]
 
     def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
-        return [f"{self._function('fold')}({self.list_events(values)})"]
+        return [f"{self._function('fold')}({self.list_events(values)})", f"count({values[0]})"]
 
     def list_events(self, values: Sequence[str]) -> str:
         """The DuckDB SQL aggregate that lists the events that count, as ``UserClass.fold`` takes them."""
@@ -41,12 +53,17 @@ class UserDefined(Aggregate):
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""
-        (state,) = (state.sql for state in states)
-        return [f"{self._function('merge')}(list({state}) FILTER (WHERE {state} IS NOT NULL))"]
+        state, n = states
+        there = f"{state.sql} IS NOT NULL OR {n.sql} > 0"
+        return [f"{self._function('merge')}(list({state.sql}) FILTER (WHERE {there}))", merge_sum(n)]
 
     def finish(self, states: Sequence[str]) -> str:
         """See Aggregate."""
         return f"{self._function('finish')}({states[0]})"
+
+    def failure(self, states: Sequence[str]) -> str:
+        """DuckDB SQL: why the class gives no value for the merged states (as expressions). Null: it does not fail."""
+        return f"{self._function('failure')}({', '.join(states)})"
 
     @cached_property
     def loaded(self) -> UserClass:
@@ -57,3 +74,17 @@ class UserDefined(Aggregate):
     def _function(self, step: str) -> str:
         assert self.measure.user_measure is not None
         return function_of(step, self.measure.user_measure)
+
+
+def user_defined_of(metric: Metric) -> dict[str, UserDefined]:
+    """The measures of ``metric`` that classes define and whose states merge, by name."""
+    return {name: UserDefined(of) for name, of in metric.stored_measures.items() if of.kind == "user_defined"}
+
+
+def find_failed(metric: Metric, tiles: pa.Table) -> bool:
+    """Whether a class of ``metric`` failed in one of ``tiles``."""
+    return any(
+        pc.any(pc.and_(pc.is_null(tiles[state]), pc.greater(tiles[n], 0))).as_py()
+        for name, one in user_defined_of(metric).items()
+        for state, n in [one.columns(name)]
+    )

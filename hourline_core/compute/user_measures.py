@@ -10,6 +10,7 @@ from functools import cache
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
@@ -21,14 +22,24 @@ from hourline_core.model import Measure, UserMeasure
 
 
 def register_functions(spark: SparkSession, measure: UserMeasure) -> None:
-    """Make the functions ``fold_…(group, arguments…, topic, partition, offset)`` and ``merge_…(states)`` available.
+    """Make these functions available. None of them raises.
+
+    - ``fold_…(group, arguments…, topic, partition, offset)``: see ``fold_batch``
+    - ``merge_…(folded)``: the merged state of a list of these
+    - ``blame_…(arguments…)``: see ``UserClass.blame_events``
 
     Raises UnusableClassError.
     """
-    state = from_arrow_type(load_class(measure).state_type)
-    for step, function in (("fold", _fold(measure)), ("merge", _merge(measure))):
+    state = load_class(measure).state_type
+    functions = (
+        ("fold", _fold(measure), _folded_type(state)),
+        ("merge", _merge(measure), state),
+        ("blame", _blame(measure), pa.string()),
+    )
+    for step, function, of in functions:
         # The kind of function is told by its type hints, or Spark warns.
-        spark.udf.register(function_of(step, measure), arrow_udf(function, state))  # type: ignore[call-overload]
+        registered = arrow_udf(function, from_arrow_type(of))  # type: ignore[call-overload]
+        spark.udf.register(function_of(step, measure), registered)
 
 
 def _fold(measure: UserMeasure) -> Callable[..., pa.Array]:
@@ -39,14 +50,32 @@ def _fold(measure: UserMeasure) -> Callable[..., pa.Array]:
 
 
 def _merge(measure: UserMeasure) -> Callable[[pa.Array], pa.Array]:
-    def merge(states: pa.Array) -> pa.Array:
-        return load_class(measure).merge_all(states)
+    def merge(folded: pa.Array) -> pa.Array:
+        loaded = load_class(measure)
+        states = pc.list_flatten(folded).field("state")
+        lengths = pa.array([0, *pc.list_value_length(folded).to_pylist()], pa.int32())
+        return loaded.merge_all(pa.ListArray.from_arrays(pc.cumulative_sum(lengths), states))
 
     return merge
 
 
+def _blame(measure: UserMeasure) -> Callable[..., pa.Array]:
+    def blame(*arguments: pa.Array) -> pa.Array:
+        return pa.array(load_class(measure).blame_events(arguments), pa.string())
+
+    return blame
+
+
+def _folded_type(state: pa.DataType) -> pa.DataType:
+    """What is folded of a group in a batch: its state, and the number of its events. The state is null where the class
+    failed.
+    """
+    return pa.struct({"state": state, "n": pa.int64()})
+
+
 def fold_batch(measure: UserMeasure, group: pa.Array, values: tuple[pa.Array, ...]) -> pa.Array:
-    """At the first row of each ``group``, the state of its events in the batch. All other rows are null.
+    """At the first row of each ``group``, what is folded of its events in the batch. All other rows are null, and so
+    are groups in which no event counts.
 
     ``values`` are the columns that ``UserDefined.values`` gives. A row whose group is null is left out.
     """
@@ -59,11 +88,15 @@ def fold_batch(measure: UserMeasure, group: pa.Array, values: tuple[pa.Array, ..
         f"SELECT min(row) AS row, {events} AS events FROM batch WHERE g IS NOT NULL GROUP BY g"
     ).to_arrow_table()
     connection.unregister("batch")
-    states = load_class(measure).fold(found["events"].combine_chunks())
+    listed, loaded = found["events"].combine_chunks(), load_class(measure)
+    counts = pc.list_value_length(listed).cast(pa.int64())
+    folded = pa.StructArray.from_arrays(
+        [loaded.fold(listed), counts], fields=list(_folded_type(loaded.state_type)), mask=pc.is_null(counts)
+    )
     places: list[int | None] = [None] * len(group)
     for place, row in enumerate(found["row"].to_pylist()):
         places[row] = place
-    return states.take(pa.array(places, pa.int64()))
+    return folded.take(pa.array(places, pa.int64()))
 
 
 @cache

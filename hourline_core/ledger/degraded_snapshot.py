@@ -94,6 +94,7 @@ def _views_on(project: Project, name: str) -> list[str]:
         "staged": f"{(rest or [''])[0]}_staged",
         "events": f"events_{(rest or [''])[0]}",
         "rejected": f"rejected_{(rest or [''])[0]}",
+        "quarantine": f"quarantine_{(rest or [''])[0]}",
     }
     views = [others.get(kind, name)]
     return [*views, "late_events"] if kind == "events" else [*views, "publications"] if kind == "drift" else views

@@ -3,6 +3,7 @@ coverage (progress_columns.py, coverage_rows.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
     <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
+    <tables>/quarantine/<source>                 every event that a class of a metric failed for, if one has a class
     <tables>/progress/<source>                   one row per topic and finished micro-batch, or reset
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
     <tables>/decoded/<source>/<decoding>         events of archived records, decoded anew by another declaration
@@ -136,6 +137,18 @@ DECODED_COLUMNS: Columns = {
 """The first columns of a table of events that were decoded anew. The declared fields follow, as in the events table."""
 DECODED_SCHEMA = schema_of(DECODED_COLUMNS)
 
+QUARANTINE_COLUMNS: Columns = {
+    "sequence": Column(pa.int64(), "The number of the micro-batch that read the event."),
+    **_ADDRESS,
+    "hour": Column(TIMESTAMP, "The hour of the event."),
+    "metric": Column(pa.string(), "The name of the metric that does not count the event. Others count it."),
+    "declaration": Column(pa.string(), "The hash of the metric's declaration, with the class as it was."),
+    "measure": Column(pa.string(), "The name of the first measure whose class failed."),
+    "file": Column(pa.string(), "The file of the class, within the project."),
+    "message": Column(pa.string(), "What the class raised, with its file and line."),
+}
+QUARANTINE_SCHEMA = schema_of(QUARANTINE_COLUMNS)
+
 DECLARATION = "hourline.declaration"
 """The property of a provisional table with its metric's declaration, so that the table can be read after the YAML
 has changed.
@@ -245,6 +258,9 @@ class Layout:
 
     def decoded(self, source: Source, decoding: str) -> str:
         return f"{self.root}/decoded/{source.name}/{decoding}"
+
+    def quarantine(self, source: Source) -> str:
+        return f"{self.root}/quarantine/{source.name}"
 
     def progress(self, source: Source) -> str:
         return f"{self.root}/progress/{source.name}"

@@ -1,4 +1,4 @@
-"""The tables that are read beside the results: events, rejected, drift, quality and confirmations."""
+"""The tables that are read beside the results: events, rejected, quarantine, drift, quality and confirmations."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from hourline_core.ledger.damage import OnDamage
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
-from hourline_core.model import Project
+from hourline_core.model import Project, user_measures_of
 from hourline_core.storage.data_files import name_of
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.seen_versions import refuse_older, require_seen
@@ -30,15 +30,19 @@ def other_table_versions(
         source = project.sources[name]
         wanted.append((layout.events(source), table, (f"events_{name}", "late_events")))
         wanted.append((layout.rejected(source), table, (f"rejected_{name}",)))
+        if any(user_measures_of(metric) for metric in project.metrics_of(name)):
+            wanted.append((layout.quarantine(source), table, (f"quarantine_{name}",)))
     if coverage is not None:
         wanted += [(layout.drift, coverage, ("drift", "publications")), (layout.quality, coverage, ("quality",))]
     versions: dict[str, int] = {}
     for uri, by, views in wanted:
         with on_damage.looking_up(*views):
-            other = opened.find(uri) if by is coverage else opened.open(uri)
+            # An older version of Hourline, or an older declaration, has made no quarantine.
+            may_lack = by is coverage or uri.startswith(f"{layout.root}/quarantine/")
+            other = opened.find(uri) if may_lack else opened.open(uri)
             if other is None:
-                refuse_older(uri, None, by, uri.rpartition("/")[2])
-                continue  # all of its publications are older than the table
+                refuse_older(uri, None, by, uri.removeprefix(f"{layout.root}/"))
+                continue  # all of its publications or micro-batches are older than the table
             require_seen(other, by)
             versions[name_of(other)] = other.version()
             if uri.startswith(f"{layout.root}/events/"):

@@ -49,8 +49,8 @@ class Snapshot:
     coverage: Coverage
     """The rows of coverage about these."""
     other_tables: Mapping[str, int]
-    """By name, the versions of the other tables: ``events/<source>``, ``rejected/<source>``, ``drift``, ``quality``,
-    ``confirmations``.
+    """By name, the versions of the other tables: ``events/<source>``, ``rejected/<source>``,
+    ``quarantine/<source>``, ``drift``, ``quality``, ``confirmations``.
     """
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """By view, why it cannot be read. Empty unless the snapshot was taken as ``Degraded``."""

@@ -1,7 +1,7 @@
 """The snapshot of an earlier time, from the tables as they are now.
 
-Progress, events and rejected are read at their newest versions, up to the sequence of that time. Their rows stay,
-except for rejected records that were validated again after a reset.
+Progress, events, rejected and quarantine are read at their newest versions, up to the sequence of that time. Their
+rows stay, except for rejected records that were validated again after a reset.
 
 Coverage is read at its version of that time, which pins final.
 

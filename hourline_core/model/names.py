@@ -19,7 +19,7 @@ RESERVED_COLUMNS = frozenset({"hour", "state", "sequence", "layer"})
 RESERVED_METRICS = frozenset(
     {"hours", "late_events", "drift", "quality", "publications", "windows", "hourline_snapshot"}
 )
-RESERVED_METRIC_STARTS = ("events_", "rejected_")
+RESERVED_METRIC_STARTS = ("events_", "rejected_", "quarantine_")
 RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged", "_states")
 
 

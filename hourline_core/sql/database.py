@@ -13,7 +13,6 @@ import duckdb
 import duckdb_extension_delta
 
 from hourline_core.errors import TableError, UsageError
-from hourline_core.faults import find_measure_error
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.snapshot import Snapshot, take_snapshot
 from hourline_core.model import Project
@@ -49,14 +48,11 @@ def open_database(
 @contextmanager
 def naming_damage(project: Project, snapshot: Snapshot, taken: datetime, clock: Clock = wall_clock) -> Iterator[None]:
     """Turn an error of DuckDB within the block into a TableError that names the damaged file, if one explains it. If
-    the snapshot was ``taken`` so long ago that its files may be deleted by now, it is a UsageError that says so. It is
-    a MeasureError if a class of the project failed, as it may for merged events after it has not for parts of them.
+    the snapshot was ``taken`` so long ago that its files may be deleted by now, it is a UsageError that says so.
     """
     try:
         yield
     except duckdb.Error as error:
-        if failed := find_measure_error(error):
-            raise failed from None
         # DuckDB names the file, or only says what it could not decode.
         if (
             isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or "parquet" in str(error).lower()

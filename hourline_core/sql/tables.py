@@ -45,7 +45,8 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
 
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned),
       ``coverage``: the tables
-    - ``events_<source>``, ``rejected_<source>``: all rows, also beyond the snapshot's progress
+    - ``events_<source>``, ``rejected_<source>``, ``quarantine_<source>`` (if a metric of the source has a class): all
+      rows, also beyond the snapshot's progress
     - ``source_hours_<source>`` (a table): hour, events, late, clock, closed
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``gaps_<source>`` (a table, if there is one): see ``gaps_sql``, with confirmed (null: it is not), person, reason
@@ -73,7 +74,12 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
         yield _table_part(f"late_{name}", (progress,), [late])
         if known.has_gaps:
             yield _table_part(f"gaps_{name}", (progress,), _gaps_sql(source, known.sequence, layout, snapshot))
-        for kind, uri in (("events", layout.events(source)), ("rejected", layout.rejected(source))):
+        records = (
+            ("events", layout.events(source)),
+            ("rejected", layout.rejected(source)),
+            ("quarantine", layout.quarantine(source)),
+        )
+        for kind, uri in records:
             if (version := snapshot.other_tables.get(f"{kind}/{name}")) is not None:
                 yield _table_part(f"{kind}_{name}", (), _attach(f"{kind}_{name}", layout, uri, version))
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):

@@ -3,10 +3,13 @@
 - ``fold_…(events)``: the state of a list of structs, each with an event's arguments, topic, partition and offset
 - ``merge_…(states)``: the merged state of a list of states
 - ``finish_…(state)``: the value of a state
+- ``failure_…(state, n)``: why the class gives no value for the state of n events; null if it does not fail
 - ``finish_…(events, n)``: for a keyed fold, the value of the first events of n
+- ``failure_…(events, n)``: for a keyed fold, why the class gives no value for them; null if it does not fail
 - ``beyond_…(events, n)``: for a keyed fold, the number of events that this value lacks
 
-They get Arrow columns, so DuckDB calls Python once for some thousand rows. Null gives null.
+They get Arrow columns, so DuckDB calls Python once for some thousand rows. Null gives null. None of them raises: where
+the class fails, the state or value is null.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
-from duckdb.sqltypes import BIGINT, DuckDBPyType
+from duckdb.sqltypes import BIGINT, VARCHAR, DuckDBPyType
 
 from hourline_core.aggregates.user_classes.code import UnusableClassError, function_of
 from hourline_core.aggregates.user_classes.fold_class import load_fold
@@ -48,6 +51,7 @@ def _install(connection: duckdb.DuckDBPyConnection, measure: UserMeasure) -> Non
         functions = [
             ("finish", fold.finish_all, None, _duckdb_type(connection, fold.value_type)),
             ("beyond", fold.count_beyond, None, BIGINT),
+            ("failure", fold.find_failures, None, VARCHAR),
         ]
     else:
         loaded = load_class(measure)
@@ -56,6 +60,7 @@ def _install(connection: duckdb.DuckDBPyConnection, measure: UserMeasure) -> Non
             ("fold", loaded.fold, None, state),
             ("merge", loaded.merge_all, [duckdb.list_type(state)], state),
             ("finish", loaded.finish_all, [state], value),
+            ("failure", loaded.find_failures, None, VARCHAR),
         ]
     for step, function, parameters, of in functions:
         # A value may be null.

@@ -22,7 +22,16 @@ BY_HANDLE = ("progress", "coverage", "provisional", "final")
 read the log again.
 """
 
-_PARTS_OF_PLACE = {"decoded": 3, "events": 2, "rejected": 2, "progress": 2, "provisional": 3, "staged": 3, "final": 3}
+_PARTS_OF_PLACE = {
+    "events": 2,
+    "rejected": 2,
+    "quarantine": 2,
+    "progress": 2,
+    "decoded": 3,
+    "provisional": 3,
+    "staged": 3,
+    "final": 3,
+}
 """By kind of table, the number of names in its place: the kind, and then the source, or the metric and its declaration.
 Tables of other kinds have only that.
 """

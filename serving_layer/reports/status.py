@@ -61,6 +61,10 @@ class SourceStatus(Described):
     """The number of records without an event: the array to explode was empty or null."""
     late: int
     """The number of accepted events that arrived after their hour had closed."""
+    quarantined: int
+    """The number of accepted events that metrics, as they are served, do not count, because a class of theirs fails for
+    them. An event that several metrics do not count is several.
+    """
     skipped: int
     """The number of offsets that a reset has jumped over and that have not been read since, also of those in a gap."""
     gaps: list[GapReport]
@@ -223,7 +227,7 @@ def _source(
     """The status of one source. ``away`` are the topics that the speed layer waits for, and since when (UTC)."""
     waits_for = [AbsentTopic(topic=topic, since=away[topic]) for topic in names_of(source.topic) if topic in away]
     if source.name not in connection.snapshot.progress:
-        counts: dict[str, Any] = dict.fromkeys(("sequence", "skipped", "late", *COUNTS), 0)
+        counts: dict[str, Any] = dict.fromkeys(("sequence", "skipped", "late", "quarantined", *COUNTS), 0)
         in_kafka = _in_kafka({}, offsets if isinstance(offsets, Unknown) else offsets.topics)
         return SourceStatus(
             source=source.name,
@@ -243,12 +247,29 @@ def _source(
         source=source.name,
         sequence=sequence,
         gaps=list_gaps(connection, source.name),
+        quarantined=_count_quarantined(connection, source, sequence),
         skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
         waits_for=waits_for,
         partitions=report_partitions(connection, source, readings, {} if isinstance(known, Unknown) else known),
         **counts,
         **_in_kafka(readings, known),
     )
+
+
+def _count_quarantined(connection: Connection, source: Source, sequence: int) -> int:
+    """The rows of the quarantine that are about the declarations that are served."""
+    served = [tables for tables in connection.snapshot.served if tables.source.name == source.name]
+    if not served or f"quarantine/{source.name}" not in connection.snapshot.other_tables:
+        return 0
+    counted = " OR ".join(
+        f"(declaration = {literal(tables.declaration)} AND metric = {literal(tables.metric.name)} "
+        f"AND sequence >= {tables.complete_from})"
+        for tables in served
+    )
+    ((number,),) = connection.sql(
+        f"SELECT count(*) FROM hourline.quarantine_{source.name} WHERE sequence <= {sequence} AND ({counted})"
+    ).fetchall()
+    return int(number)
 
 
 def _in_kafka(readings: Mapping[str, TopicReading], offsets: TopicOffsets | Unknown) -> dict[str, Any]:

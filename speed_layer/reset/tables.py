@@ -12,7 +12,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
-from speed_layer.source_tables import clear_unfinished
+from speed_layer.source_tables import clear_unfinished, open_quarantine
 
 Touched = tuple[str, str]
 """What a reset changes, in words."""
@@ -33,6 +33,7 @@ class ResetTables:
         self.progress = Progress(open_table(layout.progress(source), options))
         self.events = open_table(layout.events(source), options)
         self.rejected = open_table(layout.rejected(source), options)
+        self.quarantine = open_quarantine(layout, source, create=False)
         last = self.progress.last_row()
         written = {(known.metric, known.declaration) for known in last.metrics} if last else set()
         declared = {(metric.name, declaration_hash(source, metric)) for metric in project.metrics_of(source.name)}
@@ -45,7 +46,8 @@ class ResetTables:
     def unfinished(self) -> list[Touched]:
         """The number of rows that an unfinished micro-batch has left, by table."""
         name, finished = self.source.name, self.progress.sequence
-        named = [(f"events/{name}", self.events), (f"rejected/{name}", self.rejected)]
+        named: list[tuple[str, DeltaTable]] = [(f"events/{name}", self.events), (f"rejected/{name}", self.rejected)]
+        named += [] if self.quarantine is None else [(f"quarantine/{name}", self.quarantine)]
         named += [
             (f"provisional/{metric}/{declaration}", table) for (metric, declaration), table in self.provisional.items()
         ]
@@ -54,14 +56,17 @@ class ResetTables:
 
     def clear(self) -> int:
         """Delete those, and return the next sequence."""
-        return clear_unfinished(self.progress, self.events, self.rejected, self.provisional.values())
+        return clear_unfinished(self.progress, self.events, self.rejected, self._others())
 
     def versions(self) -> dict[str, int]:
         """By name, the versions at which a reset leaves the tables."""
         return versions_of(self._written())
 
     def _written(self) -> list[DeltaTable]:
-        return [self.events, self.rejected, *self.provisional.values()]
+        return [self.events, self.rejected, *self._others()]
+
+    def _others(self) -> list[DeltaTable]:
+        return [*([] if self.quarantine is None else [self.quarantine]), *self.provisional.values()]
 
 
 def count_rows(table: DeltaTable, where: list[list[tuple[str, str, Any]]] | None = None) -> int:

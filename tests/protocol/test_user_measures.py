@@ -37,7 +37,10 @@ def tiles_with_states(visits: Iterable[Visit], metric: Metric) -> pa.Table:
         values = [v.ms for v in of_group if first <= v.time < first + length]
         mean = statistics.fmean(values)
         states.append({"n": len(values), "mean": mean, "m2": sum((value - mean) ** 2 for value in values)})
-    return tiles.set_column(tiles.schema.get_field_index("spread"), "spread", pa.array(states, STATE))
+    counts = pa.array([state["n"] for state in states], pa.int64())
+    for name, column in (("spread", pa.array(states, STATE)), ("spread__n", counts)):
+        tiles = tiles.set_column(tiles.schema.get_field_index(name), name, column)
+    return tiles
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +50,9 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> None:
         "pages: distinct(page)", "pages: distinct(page), spread: spread(ms)"
     )
     monkeypatch.setattr(support, "FILES", {**support.FILES, "metrics/loads.yaml": metric, "measures/spread.py": SPREAD})
-    monkeypatch.setattr(support, "TILES", support.TILES.append(pa.field("spread", STATE)))
+    monkeypatch.setattr(
+        support, "TILES", support.TILES.append(pa.field("spread", STATE)).append(pa.field("spread__n", pa.int64()))
+    )
     monkeypatch.setattr(support, "tiles", tiles_with_states)
 
 

@@ -168,7 +168,7 @@ def compare_folds(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
         dimensions = aggregation.metric.tile_columns
         of_spark = groups(aggregation.tiles(counted).toArrow().cast(aggregation.schema).to_pylist(), dimensions)
         fold = Fold(connection, projection.metrics[aggregation.name])
-        folded = groups(fold.fold(with_outcome(projected, "accepted")).to_pylist(), dimensions)
+        folded = groups(fold.fold(with_outcome(projected, "accepted")).tiles.to_pylist(), dimensions)
         assert folded.keys() == of_spark.keys(), aggregation.metric.name
         for key, states in of_spark.items():
             for column, state in states.items():

@@ -108,15 +108,6 @@ CORRUPT, UNKNOWN_CODEC, NOT_SENT, UNKNOWN_HOST = (
         "bootstrap.servers",
     )
 )
-MEASURE = FromJava(
-    "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):",
-    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
-    '  File "/lib/pyspark/worker.py", line 1, in main\n'
-    "    process()\n"
-    "hourline_core.errors.MeasureError: the measure 'm' failed in add for the event at t partition 0 offset 7 "
-    "(FileNotFoundError: [Errno 2] No such file or directory: 'rates', measures/m.py:9): mend measures/m.py\n\n"
-    "\tat org.apache.spark.api.python.BasePythonRunner\n",
-)
 WORKER = FromJava(
     "[PYTHON_EXCEPTION] Python exception occurred while executing the UDF",
     "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"

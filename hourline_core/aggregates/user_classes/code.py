@@ -6,12 +6,11 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
 from hourline_core.aggregates.base import UnsuitableArgumentError
-from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -99,28 +98,6 @@ def refuse_arguments(
             f"{measure.file}:{line_of(method)}: got the arguments {', '.join(arguments)}, "
             f"{getattr(method, '__name__', 'the method')} takes {takes}"
         ) from None
-
-
-def fail(measure: UserMeasure, method: str, error: BaseException, otherwise: str = "") -> NoReturn:
-    """Raise MeasureError: ``method`` of the class raised ``error``. ``otherwise`` is what else could be done."""
-    cause = f"{describe_exception(error)}, {place_in(measure, error)}"
-    raise MeasureError(
-        f"the measure '{measure.name}' failed in {method} ({cause}): mend {measure.file}{otherwise}"
-    ) from None
-
-
-def fail_at_event(measure: UserMeasure, method: str, error: BaseException, event: pa.StructScalar) -> NoReturn:
-    """Raise MeasureError: ``method`` raised ``error`` for an event, which has topic, partition and offset."""
-    address = f"{event['topic']} partition {event['partition']} offset {event['offset']}"
-    fail(measure, f"{method} for the event at {address}", error, ", or leave such events out with `where`")
-
-
-def as_array(measure: UserMeasure, method: str, values: Sequence[Any], of: pa.DataType) -> pa.Array:
-    """What ``method`` gave, as the type that the class declares. Raises MeasureError."""
-    try:
-        return pa.array(values, of)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        fail(measure, f"{method}, which has to give {of}", error)
 
 
 def line_of(method: Callable[..., Any]) -> int:

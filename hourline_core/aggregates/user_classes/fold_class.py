@@ -1,20 +1,18 @@
 """The class of a keyed fold: the events of a group, one after the other in the order of their event times."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hourline_core.aggregates.python_values import read_events
+from hourline_core.aggregates.python_values import UnreadableValueError, read_events
+from hourline_core.aggregates.user_classes.attempts import Failure, attempt, compute_each
 from hourline_core.aggregates.user_classes.code import (
     ALLOWED_VALUES,
-    as_array,
-    fail,
-    fail_at_event,
     find_missing,
     find_unknown,
     find_wrong_examples,
@@ -51,58 +49,78 @@ class FoldClass:
     def finish_all(self, kept: pa.Array, counts: pa.Array) -> pa.Array:
         """The value of each list of events: structs of ORDER and the arguments, in any order. ``counts`` (int64) are
         the numbers of events of the groups. A value is null where there are no events, or more than were kept and the
-        fold was not done.
-
-        Raises MeasureError, which names the event.
+        fold was not done, and where the class fails.
         """
-        lengths = pc.list_value_length(kept).to_pylist()
-        values = [
-            self._finish(state) if length and (is_done or length == count) else None
-            for (state, is_done), length, count in zip(self._fold_all(kept), lengths, counts.to_pylist(), strict=True)
-        ]
-        return as_array(self.measure, "finish", values, self.value_type)
+        return compute_each(self.measure, self._finish, _read_groups(kept, counts), self.value_type)
 
     def count_beyond(self, kept: pa.Array, counts: pa.Array) -> pa.Array:
         """The number of events of each group that were not kept, and that its value lacks. 0 where the fold was done
-        without them. The parameters and errors are those of ``finish_all``.
+        without them. The parameters are those of ``finish_all``.
         """
-        done = pa.array([is_done for _, is_done in self._fold_all(kept)], pa.bool_())
-        return pc.if_else(done, 0, pc.subtract(counts, pc.list_value_length(kept)))
+        done = compute_each(self.measure, lambda group: self._fold(group)[1], _read_groups(kept, counts), pa.bool_())
+        return pc.if_else(pc.fill_null(done, False), 0, pc.subtract(counts, pc.list_value_length(kept)))
 
-    def _fold_all(self, kept: pa.Array) -> Iterator[tuple[Any, bool]]:
-        """The state of each list of events, and whether the fold was done."""
-        rows = pc.list_flatten(kept)
-        keys = ["group", *ORDER]
-        order = pa.table([pc.list_parent_indices(kept), *(rows.field(name) for name in ORDER)], keys)
-        events = rows.take(pc.sort_indices(order, [(name, "ascending") for name in keys]))
-        arguments = [field.name for field in rows.type][len(ORDER) :]
-        steps = enumerate(read_events(self.measure, "step", events, ["at", *arguments]))
-        for length in pc.list_value_length(kept).to_pylist():
-            yield self._fold(islice(steps, length), events) if length else (None, False)
-
-    def _fold(self, steps: Iterator[tuple[int, tuple[Any, ...]]], events: pa.StructArray) -> tuple[Any, bool]:
-        """The state of one group, and whether the fold was done. Each of ``steps`` has an event's place among
-        ``events``, its time and arguments.
+    def find_failures(self, kept: pa.Array, counts: pa.Array) -> pa.Array:
+        """Why the class gives no value for each list (string). Null where it does not fail. The parameters are those of
+        ``finish_all``.
         """
-        place, is_done = 0, False
-        try:
-            state = self.start()
-        except (Exception, SystemExit) as error:
-            fail(self.measure, "start", error)
-        try:
-            for place, (at, *arguments) in steps:  # noqa: B007 (it is for the message)
-                if not is_done:
-                    state = self.step(state, at, *arguments)
-                    is_done = self.done(state)
-        except (Exception, SystemExit) as error:
-            fail_at_event(self.measure, "step", error, events[place])
-        return state, is_done
+        finished = [
+            attempt(self.measure, lambda group: pa.array([self._finish(group)], self.value_type), group)
+            for group in _read_groups(kept, counts)
+        ]
+        return pa.array([one.message if isinstance(one, Failure) else None for one in finished], pa.string())
 
-    def _finish(self, state: Any) -> Any:
-        try:
-            return self.finish(state)
-        except (Exception, SystemExit) as error:
-            fail(self.measure, "finish", error)
+    def _fold(self, group: "_Group") -> tuple[Any, bool]:
+        """The state of a group, and whether the fold was done. Raises what the class raises."""
+        if isinstance(group.steps, UnreadableValueError):
+            raise group.steps
+        state = self.start()
+        for at, *arguments in group.steps:
+            state = self.step(state, at, *arguments)
+            if self.done(state):
+                return state, True
+        return state, False
+
+    def _finish(self, group: "_Group") -> Any:
+        if not group.length:
+            return None
+        state, is_done = self._fold(group)
+        return self.finish(state) if is_done or group.length == group.events else None
+
+
+class _Group(NamedTuple):
+    """The kept events of a group."""
+
+    length: int | None
+    """Their number. None or 0: there are none."""
+    events: int | None
+    """The number of all events of the group."""
+    steps: Sequence[tuple[Any, ...]] | UnreadableValueError
+    """The time and the arguments of each kept event, in their order."""
+
+
+def _read_groups(kept: pa.Array, counts: pa.Array) -> list[_Group]:
+    lengths, numbers = pc.list_value_length(kept).to_pylist(), counts.to_pylist()
+    try:
+        steps = iter(_read_steps(kept))
+    except UnreadableValueError as error:
+        if len(kept) == 1:
+            return [_Group(lengths[0], numbers[0], error)]
+        each = ((kept.slice(place, 1), counts.slice(place, 1)) for place in range(len(kept)))
+        return [group for one in each for group in _read_groups(*one)]
+    return [
+        _Group(length, count, list(islice(steps, length or 0))) for length, count in zip(lengths, numbers, strict=True)
+    ]
+
+
+def _read_steps(kept: pa.Array) -> list[tuple[Any, ...]]:
+    """The time and the arguments of the events of all lists, one list after the other, each in the order of ORDER."""
+    rows = pc.list_flatten(kept)
+    keys = ["group", *ORDER]
+    order = pa.table([pc.list_parent_indices(kept), *(rows.field(name) for name in ORDER)], keys)
+    events = rows.take(pc.sort_indices(order, [(name, "ascending") for name in keys]))
+    arguments = [field.name for field in rows.type][len(ORDER) :]
+    return read_events([events.field(name) for name in ("at", *arguments)])
 
 
 @cache

@@ -11,7 +11,6 @@ from hourline_core.aggregates.user_classes.code import UnusableClassError
 from hourline_core.aggregates.user_classes.fold_class import load_fold
 from hourline_core.aggregates.user_classes.fold_trial import find_broken_fold, measure_step_seconds
 from hourline_core.aggregates.user_classes.measure_class import load_class
-from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
 from tests.support.user_classes import FOLDS, KEPT_EVENT
 
@@ -137,25 +136,27 @@ def test_a_fold_among_the_measures_is_told_where_it_belongs() -> None:
     assert str(caught.value) == "measures/trail.py:4: a class with step is a keyed fold: move the file to folds"
 
 
-def test_a_start_that_fails_is_told() -> None:
-    with pytest.raises(MeasureError, match=r"failed in start \(ZeroDivisionError: .*, folds/trail.py:11\): mend"):
-        finish(changed("trail", "return []", "return 1 / 0"), [events(3)], [1])
-
-
 def test_a_slow_class_is_timed() -> None:
     slow = changed("trail", "return [*state, x]", "import time; time.sleep(0.002); return [x]")
     assert measure_step_seconds(load_fold(slow), [pa.int32()]) >= 0.002
 
 
-def test_a_failure_names_the_class_the_event_and_the_line() -> None:
-    failing = changed("trail", "return [*state, x]", "return [*state, 6 // x]")
-    with pytest.raises(MeasureError) as caught:
-        finish(failing, [None, events(3, 0, 2)], [None, 3])
-    assert str(caught.value) == (
-        "the measure 'trail' failed in step for the event at t partition 1 offset 41 (ZeroDivisionError: integer division "
-        "or modulo by zero, folds/trail.py:14): mend folds/trail.py, or leave such events out with `where`"
-    )
-    with pytest.raises(MeasureError, match=r"failed in finish \(TypeError: .*, folds/trail.py:17\): mend"):
-        finish(changed("trail", "map(str, state)", "state"), [events(3)], [1])
-    with pytest.raises(MeasureError, match=r"failed in finish, which has to give string \(.*\): mend"):
-        finish(changed("trail", '",".join(map(str, state))', "3"), [events(3)], [1])
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("return [*state, x]", "return [*state, 6 // x]", "ZeroDivisionError: integer division or modulo by zero"),
+        ("map(str, state)", "state and {}[0] if 0 in state else map(str, state)", "KeyError: 0"),
+        ('",".join(map(str, state))', '7 if 0 in state else ",".join(map(str, state))', "ArrowTypeError"),
+    ],
+)
+def test_only_the_group_that_a_fold_fails_for_has_no_value(before: str, after: str, said: str) -> None:
+    failing = changed("trail", before, after)
+    groups = [None, events(3, 0, 2), events(2, 2), []]
+    of_groups = [None, 3, 2, 0]
+    values = finish(failing, groups, of_groups)
+    assert values[:2] == [None, None] and values[2] is not None and values[3] is None
+    kept = pa.array(groups, pa.list_(KEPT_EVENT))
+    of_none, told, of_good, of_empty = load_fold(failing).find_failures(kept, pa.array(of_groups)).to_pylist()
+    assert (of_none, of_good, of_empty) == (None, None, None)
+    assert told.startswith(said) and ", folds/trail.py:" in told
+    assert load_fold(failing).count_beyond(kept, pa.array([None, 7, 2, 0])).to_pylist() == [None, 4, 0, 0]

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from hourline_core.aggregates.base import UnsuitableArgumentError
-from hourline_core.aggregates.python_values import in_utc, read_events
+from hourline_core.aggregates.python_values import UnreadableValueError, in_utc, read_events
 from hourline_core.aggregates.user_classes.arguments import arguments_of
-from hourline_core.errors import MeasureError
+from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.model import UserMeasure
-from tests.support.user_classes import FOLDS, keyed_fold
+from tests.support.user_classes import CLASSES, keyed_fold
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BERLIN = pa.timestamp("us", "Europe/Berlin")
@@ -49,8 +49,10 @@ def test_times_are_in_utc_whatever_the_zone_of_the_connection(value: object, of:
 @pytest.mark.parametrize(
     "beyond", [pa.array([3000, 10_000_000], pa.date32()), pa.array([0, 2**62], pa.timestamp("us"))]
 )
-def test_an_event_whose_date_python_does_not_have_is_named(beyond: pa.Array) -> None:
-    measure = UserMeasure(kind="fold", name="trail", code=FOLDS["trail"])
-    events = pa.StructArray.from_arrays([["t", "t"], [0, 1], [4, 5], beyond], ["topic", "partition", "offset", "_0"])
-    with pytest.raises(MeasureError, match=r"for the event at t partition 1 offset 5 \(.* beyond the years 1 to 9999"):
-        read_events(measure, "step", events, ["_0"])
+def test_only_the_event_whose_date_python_does_not_have_is_blamed(beyond: pa.Array) -> None:
+    with pytest.raises(UnreadableValueError, match="beyond the years 1 to 9999"):
+        read_events([beyond])
+    counts_all = CLASSES["spread"].replace("def add(self, state, x):", "def add(self, state, x):\n        x = 1")
+    good, bad = load_class(UserMeasure(name="spread", code=counts_all)).blame_events([beyond])
+    assert good is None
+    assert bad is not None and "a date or time beyond the years 1 to 9999, which Python does not have" in bad

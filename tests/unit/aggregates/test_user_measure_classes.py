@@ -12,9 +12,8 @@ import pytest
 
 from hourline_core.aggregates.user_classes import trial_calls
 from hourline_core.aggregates.user_classes.code import UnusableClassError, refuse_arguments
-from hourline_core.aggregates.user_classes.measure_class import load_class
+from hourline_core.aggregates.user_classes.measure_class import NO_STATE, load_class
 from hourline_core.aggregates.user_classes.measure_trial import find_unmergeable, measure_seconds
-from hourline_core.errors import MeasureError
 from hourline_core.model import UserMeasure
 from tests.support.user_classes import CLASSES
 
@@ -175,26 +174,60 @@ def test_a_slow_class_is_timed() -> None:
     assert measure_seconds(load_class(slow), [pa.int32()]) >= 0.002
 
 
-def test_a_failure_names_the_class_the_event_and_the_line() -> None:
-    event = pa.struct(
-        {"_0": pa.float64(), "_1": pa.float64(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
-    )
-    events = [
-        {"_0": 1.0, "_1": weight, "topic": "t", "partition": 3, "offset": 70 + weight} for weight in (2.0, 0.0, 1.0)
-    ]
-    failing = load_class(changed("weighted_mean", "+ x * weight", "+ x / weight"))
-    with pytest.raises(MeasureError) as caught:
-        failing.fold(pa.array([None, events[:1], events], pa.list_(event)))
-    assert str(caught.value) == (
-        "the measure 'weighted_mean' failed in add for the event at t partition 3 offset 70 (ZeroDivisionError: float "
-        "division by zero, measures/weighted_mean.py:14): mend measures/weighted_mean.py, or leave such events out with "
-        "`where`"
-    )
-    with pytest.raises(MeasureError, match=r"failed in merge \(TypeError: it returned None, which is no state"):
-        load_class(changed("weighted_mean", "return {name: one", "{name: one")).merge_all(
-            pa.array([[{"total": 0.0, "weight": 1.0}] * 2], pa.list_(failing.state_type))
-        )
-    with pytest.raises(MeasureError, match=r"failed in finish, which has to give double \(.*\): mend"):
-        load_class(changed("weighted_mean", "if state", "or 'none' if state")).finish_all(
-            pa.array([{"total": 0.0, "weight": 1.0}], failing.state_type)
-        )
+EVENT = pa.struct(
+    {"_0": pa.float64(), "_1": pa.float64(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+)
+NO_WEIGHT = ("+ x * weight", "+ x / weight")
+
+
+def weighted(*weights: float) -> list[dict[str, Any]]:
+    return [{"_0": 1.0, "_1": weight, "topic": "t", "partition": 3, "offset": 70} for weight in weights]
+
+
+def test_only_the_group_that_the_class_fails_for_has_no_state() -> None:
+    failing = load_class(changed("weighted_mean", *NO_WEIGHT))
+    folded = failing.fold(pa.array([None, weighted(2.0), weighted(2.0, 0.0, 1.0), weighted(4.0)], pa.list_(EVENT)))
+    assert folded.to_pylist() == [None, {"total": 0.5, "weight": 2.0}, None, {"total": 0.25, "weight": 4.0}]
+    merging = load_class(changed("weighted_mean", "return {name: one", "{name: one"))
+    state = {"total": 0.0, "weight": 1.0}
+    merged = merging.merge_all(pa.array([[state], [state] * 2, None, []], pa.list_(failing.state_type)))
+    assert merged.to_pylist() == [state, None, None, None]
+    finishing = load_class(changed("weighted_mean", "if state", "or 'none' if state"))
+    states = pa.array([state, {"total": 3.0, "weight": 1.0}, None], failing.state_type)
+    assert finishing.finish_all(states).to_pylist() == [None, 3.0, None]
+    of_finish, of_none, of_state = finishing.find_failures(states, pa.array([1, 1, 2])).to_pylist()
+    assert "Could not convert 'none'" in of_finish
+    assert (of_none, of_state) == (None, NO_STATE)
+
+
+def test_an_event_is_blamed_with_the_line_whatever_the_events_around_it() -> None:
+    failing = load_class(changed("weighted_mean", *NO_WEIGHT))
+    blamed = failing.blame_events([pa.array([1.0, 1.0, None, 1.0]), pa.array([0.0, 2.0, None, 0.0])])
+    said = "ZeroDivisionError: float division by zero, measures/weighted_mean.py:14"
+    assert blamed == [said, None, None, said]
+
+
+def test_no_event_is_blamed_for_a_start_that_fails() -> None:
+    failing = load_class(changed("weighted_mean", 'return {"total": 0.0', 'return 1 / 0 or {"total": 0.0'))
+    assert failing.blame_events([pa.array([1.0]), pa.array([1.0])]) == [None]
+    assert failing.fold(pa.array([weighted(1.0)], pa.list_(EVENT))).to_pylist() == [None]
+
+
+def test_a_state_that_was_lost_is_not_merged_away() -> None:
+    loaded = load_class(UserMeasure(name="weighted_mean", code=CLASSES["weighted_mean"]))
+    state = {"total": 1.0, "weight": 1.0}
+    assert loaded.merge_all(pa.array([[state, None]], pa.list_(loaded.state_type))).to_pylist() == [None]
+
+
+def test_events_that_add_takes_only_alone_are_merged() -> None:
+    """``add`` fails at a state with events, and for no event alone. Then the size of a micro-batch would matter."""
+    picky = changed("weighted_mean", "+ x * weight", "+ x * weight / (state['weight'] == 0)")
+    folded = load_class(picky).fold(pa.array([weighted(2.0, 3.0)], pa.list_(EVENT)))
+    assert folded.to_pylist() == [{"total": 5.0, "weight": 5.0}]
+
+
+def test_memory_that_is_short_is_no_fault_of_an_event() -> None:
+    begins = "def add(self, state, x, weight):"
+    short = load_class(changed("weighted_mean", begins, f"{begins}\n        raise MemoryError"))
+    with pytest.raises(MemoryError):
+        short.blame_events([pa.array([1.0]), pa.array([1.0])])

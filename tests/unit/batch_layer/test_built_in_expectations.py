@@ -23,12 +23,17 @@ def validator() -> Validator:
     return Validator()
 
 
-def found(validator: Validator, numbers: tuple[int, int, int], some: bool, of_source: dict[str, Any]) -> list[str]:
+IN_METRIC = "events of the metric, with those in quarantine"
+
+
+def found(
+    validator: Validator, numbers: tuple[int, int, int], some: bool, of_source: dict[str, Any], quarantined: int = 0
+) -> list[str]:
     """What does not agree of the numbers of events that were read, that count, and that are of the metric."""
     read, counted, of_metric = ({HOUR: number} for number in numbers)
     source, rows = SOURCE.model_copy(update=of_source), {HOUR: (min(numbers), min(numbers))}
     aggregation = AggregationPlan(source, SOME if some else EVERYTHING, {}, TILE_SCHEMA)
-    totals = HourTotals(TILE_SCHEMA.empty_table(), of_metric, counted, read, {}, {})
+    totals = HourTotals(TILE_SCHEMA.empty_table(), of_metric, counted, {HOUR: quarantined}, read, {}, {})
     archived = ArchivedCounts(read, {}, {}, {})
     compared = compare_metric(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, {}, TILE_SCHEMA)
     checks = [check for check in compared.checks if "events" in str(check.parameters["column_A"])]
@@ -49,9 +54,15 @@ def test_all_events_count_unless_an_id_or_a_condition_leaves_some_out(validator:
 
 
 def test_a_metric_has_all_events_that_count_unless_its_condition_leaves_some_out(validator: Validator) -> None:
-    assert found(validator, (3, 3, 2), some=False, of_source={}) == ["events that count, events of the metric"]
+    assert found(validator, (3, 3, 2), some=False, of_source={}) == [f"events that count, {IN_METRIC}"]
     assert found(validator, (3, 3, 2), some=True, of_source={}) == []
-    assert found(validator, (3, 3, 4), some=True, of_source={}) == ["events that count, events of the metric"]
+    assert found(validator, (3, 3, 4), some=True, of_source={}) == [f"events that count, {IN_METRIC}"]
+
+
+def test_each_event_that_counts_is_in_the_metric_or_in_its_quarantine(validator: Validator) -> None:
+    assert found(validator, (3, 3, 2), some=False, of_source={}, quarantined=1) == []
+    assert found(validator, (3, 3, 2), some=False, of_source={}, quarantined=2) == [f"events that count, {IN_METRIC}"]
+    assert found(validator, (3, 3, 2), some=True, of_source={}, quarantined=2) == [f"events that count, {IN_METRIC}"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """User-defined measures in DuckDB and over Spark's batches: whatever the parts, their value is that of all events."""
 
 import statistics
+from collections.abc import Mapping
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -12,18 +13,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.aggregates import StateColumn, aggregate_of
+from hourline_core.aggregates.user_classes.measure_class import load_class
+from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.user_measures import fold_batch
 from hourline_core.errors import SetupError
 from hourline_core.model import Measure, Metric, UserMeasure
 from hourline_core.sql.user_functions import install_functions
 from tests.support.examples import examples
-from tests.support.user_classes import user_measure
+from tests.support.user_classes import SPREAD, user_measure
 
 MEASURES = {
     "spread": user_measure("spread", "x"),
     "weighted": user_measure("weighted_mean", "x, weight"),
     "words": user_measure("known_words", "word"),
 }
+PICKY = {
+    "spread": Measure(
+        kind="user_defined",
+        argument="x",
+        user_measure=UserMeasure(
+            name="picky",
+            code=SPREAD.replace("class Spread", "class Picky").replace(
+                "def add(self, state, x):", "def add(self, state, x):\n        assert x % 3"
+            ),
+        ),
+    )
+}
+"""It fails for each third x."""
 COLUMNS = {"spread": ["x"], "weighted": ["x", "weight"], "words": ["word"]}
 ROW = st.fixed_dictionaries(
     {
@@ -50,7 +66,7 @@ TYPES = pa.schema(
 def connect() -> duckdb.DuckDBPyConnection:
     """One for all examples: to open it takes longer than to ask it."""
     connection = duckdb.connect()
-    install_functions(connection, [Metric(name="m", source="s", measures=MEASURES)])
+    install_functions(connection, [Metric(name="m", source="s", measures=of) for of in (MEASURES, PICKY)])
     return connection
 
 
@@ -71,12 +87,14 @@ def expected(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def merged(connection: duckdb.DuckDBPyConnection, states: pa.Table) -> dict[str, Any]:
+def merged(
+    connection: duckdb.DuckDBPyConnection, states: pa.Table, measures: Mapping[str, Measure] = MEASURES
+) -> dict[str, Any]:
     values = []
-    for name, measure in MEASURES.items():
+    for name, measure in measures.items():
         aggregate = aggregate_of(measure)
-        (merge,) = aggregate.merges([StateColumn(name, "")])
-        values.append(f"{aggregate.finish([merge])} AS {name}")
+        merges = aggregate.merges([StateColumn(name, ""), StateColumn(f"{name}__n", "BIGINT")])
+        values.append(f"{aggregate.finish(merges)} AS {name}")
     connection.register("states", states)
     (row,) = connection.execute(f"SELECT {', '.join(values)} FROM states").to_arrow_table().to_pylist()
     return dict(row)
@@ -93,16 +111,41 @@ def check(got: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 @settings(max_examples=examples(30), deadline=None)
 def test_folded_parts_merge_to_the_whole(rows: list[dict[str, Any]]) -> None:
     connection = connect()
+    check(merged(connection, folded_parts(connection, rows, MEASURES)), rows)
+
+
+def folded_parts(
+    connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]], measures: Mapping[str, Measure]
+) -> pa.Table:
+    """The states of each part."""
     connection.register("events", table(rows))
     folds = []
-    for name, measure in MEASURES.items():
+    for name, measure in measures.items():
         columns = [*(there(name, column) for column in COLUMNS[name]), "topic", "partition", '"offset"']
-        (fold,) = aggregate_of(measure).folds(columns)
-        folds.append(f"{fold} AS {name}")
-    states = connection.execute(
+        state, n = aggregate_of(measure).folds(columns)
+        folds += [f"{state} AS {name}", f"{n} AS {name}__n"]
+    return connection.execute(
         f"SELECT {', '.join(folds)} FROM events GROUP BY part ORDER BY part DESC"
     ).to_arrow_table()
-    check(merged(connection, states), rows)
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=30))
+@settings(max_examples=examples(30), deadline=None)
+def test_a_part_that_a_class_fails_for_is_never_lost_from_the_whole(rows: list[dict[str, Any]]) -> None:
+    """With the events that it fails for, the whole has no value. Without them, it has that of all others."""
+    connection = connect()
+    states = folded_parts(connection, rows, PICKY)
+    fails = [row["x"] is not None and row["x"] % 3 == 0 for row in rows]
+    assert find_failed(Metric(name="m", source="s", measures=PICKY), states) == any(fails)
+    assert PICKY["spread"].user_measure
+    blamed = load_class(PICKY["spread"].user_measure).blame_events([table(rows)["x"].combine_chunks()])
+    assert [message is not None for message in blamed] == fails
+    if any(fails):
+        assert merged(connection, states, PICKY) == {"spread": None}
+    others = [row for row, message in zip(rows, blamed, strict=True) if message is None]
+    want = expected(others)["spread"]
+    got = merged(connection, folded_parts(connection, others, PICKY), PICKY)
+    assert got == {"spread": None if want is None else pytest.approx(want, rel=1e-9, abs=1e-9)}
 
 
 @given(rows=st.lists(ROW, min_size=1, max_size=30), of_batch=st.integers(1, 9))
@@ -123,7 +166,7 @@ def test_the_partial_states_of_batches_merge_to_the_whole(rows: list[dict[str, A
             folded = fold_batch(measure.user_measure, group, columns).to_pylist()
             assert len(folded) == len(groups)
             for part, of_part in groupby(sorted(range(len(groups)), key=groups.__getitem__), key=groups.__getitem__):
-                found = [folded[row] for row in of_part if folded[row] is not None]
+                found = [(folded[row]["state"], folded[row]["n"]) for row in of_part if folded[row] is not None]
                 assert len(found) <= 1
                 if part == 3:
                     assert not found
@@ -132,10 +175,14 @@ def test_the_partial_states_of_batches_merge_to_the_whole(rows: list[dict[str, A
     connection = connect()
     for part, of_part_states in states.items():
         longest = max(map(len, of_part_states.values()))
-        padded = {name: [*some, *[None] * (longest - len(some))] for name, some in of_part_states.items()}
-        types = {name: aggregate_of(measure).loaded.state_type for name, measure in MEASURES.items()}  # type: ignore[attr-defined]
+        stored: dict[str, pa.Array] = {}
+        for name, some in of_part_states.items():
+            padded = [*some, *[(None, 0)] * (longest - len(some))]
+            of: pa.DataType = aggregate_of(MEASURES[name]).loaded.state_type  # type: ignore[attr-defined]
+            stored[name] = pa.array([state for state, _ in padded], of)
+            stored[f"{name}__n"] = pa.array([n for _, n in padded], pa.int64())
         check(
-            merged(connection, pa.table({name: pa.array(some, types[name]) for name, some in padded.items()})),
+            merged(connection, pa.table(stored)),
             [row for row in rows if row["part"] == part],
         )
 
