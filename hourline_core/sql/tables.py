@@ -1,11 +1,12 @@
 """The snapshot's tables in DuckDB: each table at its version, and the state of every hour."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Literal
 
 import pyarrow as pa
 
+from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.layout import CONFIRMATION_SCHEMA, DRIFT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.metric_tables import MetricTables
@@ -98,10 +99,13 @@ def _tables_of_metric(layout: Layout, tables: MetricTables, snapshot: Snapshot, 
     uri = layout.provisional(source, tables.metric)
     # Streamed rows are in many small files, and every query would open each of them.
     kind: Kind = "TABLE" if provisional_is_kept(snapshot, tables) else "VIEW"
-    rows = _attach(f"provisional_{name}", layout, uri, tables.provisional, files, kind)
+    # An older version of Hourline kept no numbers of the events that a class has folded.
+    numbers = [f"{measure}__n" for measure in user_defined_of(tables.metric)]
+    rows = _attach(f"provisional_{name}", layout, uri, tables.provisional, files, kind, numbers)
     yield _table_part(f"provisional_{name}", (), rows)
     if tables.final is not None:
-        rows = _attach(f"final_{name}", layout, layout.final(source, tables.metric), tables.final, files)
+        final = layout.final(source, tables.metric)
+        rows = _attach(f"final_{name}", layout, final, tables.final, files, numbers=numbers)
         yield _table_part(f"final_{name}", (), rows)
     if staged := _staged_sql(layout, tables, snapshot):
         yield _table_part(f"staged_{name}", ("coverage",), staged)
@@ -171,28 +175,37 @@ def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> lis
 
 
 def _attach(
-    name: str, layout: Layout, uri: str, version: int, files: Files = NO_FILES, kind: Kind = "VIEW"
+    name: str,
+    layout: Layout,
+    uri: str,
+    version: int,
+    files: Files = NO_FILES,
+    kind: Kind = "VIEW",
+    numbers: Collection[str] = (),
 ) -> list[str]:
-    """The statements that attach a table. It is a ``kind`` if its files are known, and otherwise a view."""
+    """The statements that attach a table. It is a ``kind`` if its files are known, and otherwise a view. Columns of
+    ``numbers`` (bigint) that it lacks are null.
+    """
     if known := _files_of(files, layout, uri, version):
         paths = ", ".join(map(literal, known.paths))
         # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
         # declared.
-        by_name = name.startswith(("progress_", "all_coverage"))
+        by_name = bool(numbers) or name.startswith(("progress_", "all_coverage"))
         rows = f"FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
-        return [f"CREATE {kind} hourline.{name} AS {_widen(name, rows)}"]
-    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widen(name, f'FROM _{name}')}"]
+        return [f"CREATE {kind} hourline.{name} AS {_widen(name, rows, numbers)}"]
+    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widen(name, f'FROM _{name}', numbers)}"]
 
 
 def _files_of(files: Files, layout: Layout, uri: str, version: int) -> DataFiles | None:
     return files.get((uri.removeprefix(f"{layout.root}/"), version))
 
 
-def _widen(name: str, rows: str) -> str:
-    """The query ``rows`` with all columns of progress, if it is progress, which an older version of Hourline wrote with
-    fewer.
+def _widen(name: str, rows: str, numbers: Collection[str]) -> str:
+    """The query ``rows`` with all columns of progress, if it is progress, and with ``numbers``. An older version of
+    Hourline wrote fewer.
     """
-    return f"{_no_rows(PROGRESS_SCHEMA)} UNION ALL BY NAME {rows}" if name.startswith("progress_") else rows
+    schema = PROGRESS_SCHEMA if name.startswith("progress_") else pa.schema([(one, pa.int64()) for one in numbers])
+    return f"{_no_rows(schema)} UNION ALL BY NAME {rows}" if len(schema) else rows
 
 
 def _attach_sql(name: str, uri: str, version: int) -> str:
