@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hourline_core.compute.aggregation import named_expressions, plan_aggregation
+from hourline_core.compute.aggregation import find_unsuited, named_expressions, plan_aggregation
 from hourline_core.compute.check_classes import find_mistakes_of_classes
 from hourline_core.compute.record import with_record
 from hourline_core.compute.repeatable import find_moving_times, refuse_moving_times, refuse_unrepeatable
@@ -15,7 +15,9 @@ from hourline_core.compute.resolve import (
     check_condition,
     empty_events,
     event_time_type,
+    find_ungrouped,
     type_of,
+    types_of,
     with_derived,
 )
 from hourline_core.errors import DeclarationError, did_you_mean
@@ -96,7 +98,8 @@ def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollec
         if source.id:
             with collector.collecting():
                 refuse_unrepeatable(spark, ("id",), source.id, events.columns)
-                type_of(events, source.id, ("id",))
+                if unsuited := find_ungrouped(type_of(events, source.id, ("id",))):
+                    raise UnresolvedError(("id",), f"values of type {unsuited} cannot be compared; cast it to a text")
                 refuse_moving_times(events, {("id",): source.id})
         if source.where:
             with collector.collecting():
@@ -170,6 +173,9 @@ def _check_metric(events: DataFrame, source: Source, metric: Metric, collector: 
                 raise moving
     except UnresolvedError as error:
         _check_alone(events, repeatable, collector)
+        for unsuited in () if collector.failed else find_unsuited(metric, types_of(events, repeatable)):
+            with collector.collecting():
+                raise unsuited from error
         if not collector.failed:
             with collector.collecting():
                 raise UnresolvedError(error.path, str(error)) from error
