@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.aggregation import find_unsuited, named_expressions, plan_aggregation
 from hourline_core.compute.check_classes import find_mistakes_of_classes
@@ -15,7 +16,7 @@ from hourline_core.compute.resolve import (
     check_condition,
     empty_events,
     event_time_type,
-    find_ungrouped,
+    find_no_identity,
     type_of,
     types_of,
     with_derived,
@@ -98,7 +99,7 @@ def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollec
         if source.id:
             with collector.collecting():
                 refuse_unrepeatable(spark, ("id",), source.id, events.columns)
-                if unsuited := find_ungrouped(type_of(events, source.id, ("id",))):
+                if unsuited := find_no_identity(type_of(events, source.id, ("id",))):
                     raise UnresolvedError(("id",), f"values of type {unsuited} cannot be compared; cast it to a text")
                 refuse_moving_times(events, {("id",): source.id})
         if source.where:
@@ -118,15 +119,14 @@ def _check_explode(spark: SparkSession, source: Source) -> None:
 
 def _check_derived(spark: SparkSession, source: Source) -> DataFrame:
     """No events, with the source's derived fields. Raises UnresolvedError for the first mistake in one of them."""
-    earlier: dict[str, str] = {}
+    events = with_derived(empty_events(spark, source), source.model_copy(update={"derived": {}}))
     for name, text in source.derived.items():
         path = ("derived", name)
-        events = with_derived(empty_events(spark, source), source.model_copy(update={"derived": earlier}))
         refuse_unrepeatable(spark, path, text, events.columns)
         type_of(events, text, path)
         refuse_moving_times(events, {path: text})
-        earlier = {**earlier, name: text}
-    return with_derived(empty_events(spark, source), source)
+        events = events.withColumn(name, F.expr(text))
+    return events
 
 
 def _check_branch(spark: SparkSession, source: Source, condition: str) -> None:

@@ -165,6 +165,14 @@ def find_ungrouped(spark_type: str) -> str | None:
     return unsuited and unsuited[1]
 
 
+def find_no_identity(spark_type: str) -> str | None:
+    """The part of ``spark_type`` that an id cannot have: what cannot be grouped by, and within others a floating-point
+    number, whose two zeros are equal and have two texts. None: it has no such part.
+    """
+    within = re.search(r"[<:,](float|double)(?=$|[>,])", spark_type)
+    return find_ungrouped(spark_type) or (within and within[1])
+
+
 def shorten_error(error: PySparkException) -> str:
     """Spark's message without its error class, SQL state and plan."""
     text = (error.getMessage() or str(error)).partition("SQLSTATE")[0].partition("\n")[0].strip()

@@ -30,6 +30,7 @@ from hourline_core.model.scratch_columns import (
     COUNTS,
     EVENT_TIME,
     HOUR,
+    ID_HASH,
     NOT_TAKEN,
     OFFSET,
     OUTCOME,
@@ -195,15 +196,15 @@ def test_an_id_of_each_type_is_refused_or_has_a_hash(spark: SparkSession, tmp_pa
     accepted = {name: source for name, source in project.sources.items() if name not in refused}
     assert {"field_n", "field_text", "field_pair", "binary_", "local"} <= accepted.keys()
     events = events_of(spark, project.sources["field_n"])
-    hashed = {name: with_id_hash(events, source).columns[-1] for name, source in accepted.items()}
-    of_ids = [F.xxhash64(F.expr(accepted[name].id or "")).alias(name) for name in hashed]
-    first_of_id = [
-        F.expr(f"row_number() OVER (PARTITION BY {accepted[name].id} ORDER BY {OFFSET})").alias(f"{name}_rank")
-        for name in hashed
-    ]
-    rows = events.select(*of_ids, *first_of_id).toArrow()
-    for name in hashed:
-        assert len(set(rows[name].to_pylist())) == rows[f"{name}_rank"].to_pylist().count(1), name
+    for name, source in accepted.items():
+        rank = F.expr(f"row_number() OVER (PARTITION BY {source.id} ORDER BY {OFFSET})")
+        events = (
+            with_id_hash(events, source).withColumnsRenamed({ID_HASH: f"hash_{name}"}).withColumn(f"rank_{name}", rank)
+        )
+    rows = events.toArrow()
+    for name in accepted:
+        hashes, ranks = rows[f"hash_{name}"].to_pylist(), rows[f"rank_{name}"].to_pylist()
+        assert len(set(hashes)) == ranks.count(1) > 1, name
 
 
 def test_an_event_time_of_each_type_is_refused_or_read(spark: SparkSession, tmp_path: Path) -> None:
