@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.aggregation import AggregationPlan, with_ranks
+from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.quarantine import mark_failures, mark_no_failures
 from hourline_core.model import Metric
@@ -126,7 +127,7 @@ def _compute(aggregation: AggregationPlan, events: DataFrame) -> tuple[pa.Table,
         },
     }
     aggregates = [F.expr(sql).alias(column) for column, sql in {**states, **sizes, **counts}.items()]
-    table = rows.groupBy(*keys).agg(*aggregates).toArrow()
+    table = with_nullable_parts(rows.groupBy(*keys).agg(*aggregates), tile_keys(metric)).toArrow()
     tiles = table.filter(pc.equal(table[_PART], _TILE)).select(aggregation.schema.names).cast(aggregation.schema)
     return tiles, _totals(aggregation, table.filter(pc.equal(table[_PART], _HOUR)))
 

@@ -28,6 +28,7 @@ from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.tables import table_parts
 from hourline_core.sql.user_functions import install_functions
+from serving_layer.bytes_as_text import bytes_as_text
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.served_metrics import served_metrics
 from serving_layer.session_starts import narrow_sessions
@@ -109,13 +110,13 @@ class Connection:
             refuse_forgotten(self.states(query), gone)
         return result
 
-    def copy(self, query: str, path: str, options: str) -> None:
-        """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. Raises UsageError as
-        ``sql`` does.
+    def copy(self, query: str, path: str, options: str, *, as_text: bool = False) -> None:
+        """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. ``as_text``: bytes are as
+        ``bytes_as_text`` shows them. Raises UsageError as ``sql`` does.
         """
         result, name = self.answer(query), f"{SCRATCH_PREFIX}result"
         columns = ", ".join(
-            f"{_unsigned_nan(number) if kind.id in ('float', 'double') else f'#{number}'} AS {identifier(column)}"
+            f"{_written(f'#{number}', kind.id, as_text=as_text)} AS {identifier(column)}"
             for number, (column, kind) in enumerate(zip(result.columns, result.types, strict=True), start=1)
         )
         with self.explaining(query):
@@ -342,6 +343,8 @@ def connect(
     return Connection(project, strict=strict, as_of=as_of, degraded=degraded)
 
 
-def _unsigned_nan(column: int) -> str:
-    """SQL for a column of floats, in which NaN has no sign: that says nothing, and CSV would show it."""
-    return f"CASE WHEN isnan(#{column}) THEN 'nan' ELSE #{column} END"
+def _written(column: str, kind: str, *, as_text: bool) -> str:
+    """SQL for a column of the type ``kind`` in a file. NaN has no sign: that says nothing, and CSV would show it."""
+    if kind in ("float", "double"):
+        return f"CASE WHEN isnan({column}) THEN 'nan' ELSE {column} END"
+    return bytes_as_text(column) if kind == "blob" and as_text else column

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hourline_core.errors import UsageError
 from hourline_core.sql.literals import identifier
+from serving_layer.bytes_as_text import bytes_as_text
 from serving_layer.connection import Connection
 
 # Moments as ISO text in UTC, the zone of every connection.
@@ -20,11 +21,7 @@ _COPY_OPTIONS = {
     "jsonl": f"FORMAT json, {_MOMENTS}",
     "parquet": "FORMAT parquet",
 }
-
-
-_AS_TEXT = dict.fromkeys(("struct", "map", "list", "array", "union"), "CAST({0} AS VARCHAR)")
-_AS_TEXT["blob"] = "coalesce(TRY(decode({0})), CAST({0} AS VARCHAR))"
-"""By type, DuckDB SQL for a column as text. Bytes are read as UTF-8 if they are that: most records are."""
+_NESTED = ("struct", "map", "list", "array", "union")
 
 
 @dataclass(frozen=True)
@@ -38,13 +35,13 @@ class Result:
 
 
 def fetch(connection: Connection, query: str) -> Result:
-    """All rows of ``query``. Moments are aware and in UTC. Nested values are DuckDB's text, and so are bytes that are
-    no UTF-8. Raises UsageError.
+    """All rows of ``query``. Moments are aware and in UTC. Nested values are DuckDB's text, and bytes are as
+    ``bytes_as_text`` shows them. Raises UsageError.
     """
     with connection.explaining(query):
         answer = connection.answer(query)
         columns = [
-            f"{_AS_TEXT[kind.id].format(f'#{number}')} AS {identifier(name)}" if kind.id in _AS_TEXT else f"#{number}"
+            f"{_shown(f'#{number}', kind.id)} AS {identifier(name)}"
             for number, (name, kind) in enumerate(zip(answer.columns, answer.types, strict=True), start=1)
         ]
         result = answer.project(", ".join(columns))
@@ -54,6 +51,13 @@ def fetch(connection: Connection, query: str) -> Result:
     numbers = [name for name, kind in kinds.items() if kind.startswith(("int", "uint", "float", "double", "decimal"))]
     values = [_to_python(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
     return Result(table.column_names, numbers, list(zip(*values, strict=True)))
+
+
+def _shown(column: str, kind: str) -> str:
+    """DuckDB SQL for a column of the type ``kind`` as it is shown in a table."""
+    if kind == "blob":
+        return bytes_as_text(column)
+    return f"CAST({column} AS VARCHAR)" if kind in _NESTED else column
 
 
 def _to_python(name: str, column: pa.ChunkedArray) -> list[object]:
@@ -70,14 +74,14 @@ def _to_python(name: str, column: pa.ChunkedArray) -> list[object]:
 
 def write(connection: Connection, query: str, form: str, target: Path | None) -> None:
     """Write the result of ``query`` as csv, json (one array), jsonl or parquet to ``target``, or to standard output.
-    Raises UsageError.
+    Bytes are as ``bytes_as_text`` shows them, and as they are in parquet. Raises UsageError.
     """
     if target and not target.absolute().parent.is_dir():
         raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
     # DuckDB writes to files only. Opening /dev/stdout again would truncate a file that standard output is appended to.
     with TemporaryDirectory() as folder:
         path = target or Path(folder) / "result"
-        connection.copy(query, str(path), _COPY_OPTIONS[form])
+        connection.copy(query, str(path), _COPY_OPTIONS[form], as_text=form != "parquet")
         if target is None:
             with path.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)

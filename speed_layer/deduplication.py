@@ -127,7 +127,10 @@ def _literally(path: str) -> str:
 
 def _hash(source: Source) -> Column:
     identity = F.expr(source.id or "null")
-    return F.when(identity.isNotNull(), F.xxhash64(identity, F.col(HOUR)))
+    # A hash of a struct or an array leaves nulls out: (1, null) and (null, 1) would be one id. JSON has their places.
+    is_nested = F.typeof(identity).rlike("^(struct|array)<")
+    hashed = F.when(is_nested, F.xxhash64(F.to_json(F.struct(identity)), F.col(HOUR)))
+    return F.when(identity.isNotNull(), hashed.otherwise(F.xxhash64(identity, F.col(HOUR))))
 
 
 def _columns(rows: pa.Table, *names: str) -> list[Integers]:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline_core.compute.aggregation import AggregationPlan, make_nullable, plan_aggregation
+from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import empty_events, event_time_type
 from hourline_core.ledger.layout import Layout, stored_names
@@ -14,6 +14,7 @@ from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
+from hourline_core.storage.nullable_schema import nullable_schema
 from speed_layer.deduplication import Deduplicator, archived_id_hashes
 from speed_layer.micro_batch import MicroBatch
 from speed_layer.offset_order import OffsetOrder, OffsetsReached
@@ -39,7 +40,7 @@ def open_micro_batch(
     """
     aggregations = _aggregations(spark, project, source)
     fields = empty_events(spark, source).select(*source.event_fields).withColumnsRenamed(stored_names(source))
-    fields_schema = make_nullable(to_arrow_schema(fields.schema, timezone="UTC"))
+    fields_schema = nullable_schema(to_arrow_schema(fields.schema, timezone="UTC"))
     source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, clock)
     deduplicator = Deduplicator(source.id_horizon)
     if source.id and source_tables.clock.time:

@@ -14,7 +14,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hourline_core.compute.aggregation import make_nullable
 from hourline_core.compute.archive import read_version, record_columns
 from hourline_core.compute.resolve import empty_events, event_time_type
 from hourline_core.compute.validation import validate
@@ -46,6 +45,7 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.nullable_schema import nullable_schema
 from hourline_core.storage.opening import exists, open_table, update
 from hourline_core.storage.version_retention import PUBLISHED
 
@@ -127,7 +127,7 @@ class _Decoding:
         self._time_type = event_time_type(spark, source)
         self._archived, self._rejected = (read_version(spark, table) for table in (events, rejected))
         fields = empty_events(spark, source).select(*source.event_fields).withColumnsRenamed(stored_names(source))
-        self._schema = pa.schema([*DECODED_SCHEMA, *make_nullable(to_arrow_schema(fields.schema, timezone="UTC"))])
+        self._schema = pa.schema([*DECODED_SCHEMA, *nullable_schema(to_arrow_schema(fields.schema, timezone="UTC"))])
         self._table = open_or_create(
             layout.decoded(source, decodings.now.hash),
             layout.storage_options,

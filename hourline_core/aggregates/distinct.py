@@ -1,5 +1,6 @@
 """The number of distinct values, by a theta sketch. A union of sketches does not depend on the order of its parts."""
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -23,6 +24,10 @@ class Distinct(Aggregate):
         argument = self.argument
         if " collate " in argument_type:
             raise UnsuitableArgumentError(f"{self.measure} needs a text without a collation; got {argument_type}")
+        if unsuited := re.search(r"(?:^|[<:,])(geometry|geography)(?=\()", argument_type):
+            raise UnsuitableArgumentError(
+                f"{self.measure} takes no {unsuited[1]}, which has no text; cast it, such as st_asbinary does"
+            )
         if argument_type in _TAKEN:
             return [argument]
         if argument_type in _CAST:

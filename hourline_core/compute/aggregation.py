@@ -1,6 +1,6 @@
 """A metric as an aggregation. The batch layer runs it as it is; the speed layer runs its parts, see `projection.py`."""
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -13,11 +13,13 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.aggregates.user_classes.fold_class import load_fold
 from hourline_core.aggregates.user_classes.measure_class import load_class
+from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import (
     UnresolvedError,
     empty_events,
-    refuse_no_condition,
+    find_no_condition,
+    find_ungrouped,
     shorten_error,
     types_of,
     with_derived,
@@ -26,6 +28,7 @@ from hourline_core.compute.user_measures import register_functions
 from hourline_core.model import DeclaredMetric, Metric, Source, to_stored
 from hourline_core.model.scratch_columns import GROUP, HOUR, OFFSET, PARTITION, PLACE
 from hourline_core.model.yaml_files import KeyPath
+from hourline_core.storage.nullable_schema import nullable_schema
 
 _OF_ANY_TYPE = ("min", "max", "first", "last", "user_defined", "fold")
 """The kinds of measures whose values have the type of the argument, or that of their class."""
@@ -73,32 +76,43 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
 def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
     events = with_derived(empty_events(spark, source), source)
     types = types_of(events, named_expressions(metric))
-    for name in metric.dimensions:
-        grouped = types["dimensions", name]
-        if grouped.startswith("map") or grouped in ("void", "variant") or " collate " in grouped:
-            raise UnresolvedError(("dimensions", name), f"values of type {grouped} cannot be grouped by")
+    for mistake in find_unsuited(metric, types):
+        raise mistake
     states: dict[str, str] = {}
     values: dict[str, list[str]] = {}
     for name, measure in metric.stored_measures.items():
-        path = ("measures", name)
         aggregate = aggregate_of(measure)
-        try:
-            if measure.user_measure and measure.kind == "user_defined":
-                register_functions(spark, measure.user_measure)
-            values[name] = aggregate.values(types.get(path, ""))
-        except UnsuitableArgumentError as error:
-            raise UnresolvedError(path, str(error)) from error
+        if measure.user_measure and measure.kind == "user_defined":
+            register_functions(spark, measure.user_measure)
+        values[name] = aggregate.values(types.get(("measures", name), ""))
         states |= zip(aggregate.columns(name), aggregate.partials(values[name]), strict=True)
-        if measure.where:
-            refuse_no_condition(measure.where, types[*path, "where"], (*path, "where"))
-    _refuse_ratios_of_no_numbers(metric, types)
-    if metric.where:
-        refuse_no_condition(metric.where, types["where",])
     try:
         schema = _tiles(events, metric, states, _ranks(metric, values)).schema
     except PySparkException as error:
         raise UnresolvedError((), shorten_error(error)) from error
-    return AggregationPlan(source, metric, states, make_nullable(to_arrow_schema(schema, timezone="UTC")), values)
+    return AggregationPlan(source, metric, states, nullable_schema(to_arrow_schema(schema, timezone="UTC")), values)
+
+
+def find_unsuited(metric: Metric, types: Mapping[KeyPath, str]) -> Iterator[UnresolvedError]:
+    """A mistake for each expression of ``metric`` whose type does not suit its place. ``types`` are the Spark types of
+    ``named_expressions``.
+    """
+    for name in metric.dimensions:
+        if unsuited := find_ungrouped(types["dimensions", name]):
+            yield UnresolvedError(
+                ("dimensions", name), f"values of type {unsuited} cannot be grouped by; cast it to another type"
+            )
+    for name, measure in metric.stored_measures.items():
+        path = ("measures", name)
+        try:
+            aggregate_of(measure).values(types.get(path, ""))
+        except UnsuitableArgumentError as error:
+            yield UnresolvedError(path, str(error))
+        if measure.where:
+            yield from find_no_condition(measure.where, types[*path, "where"], (*path, "where"))
+    yield from _ratios_of_no_numbers(metric, types)
+    if metric.where:
+        yield from find_no_condition(metric.where, types["where",])
 
 
 def named_expressions(metric: Metric) -> dict[KeyPath, str]:
@@ -114,7 +128,7 @@ def named_expressions(metric: Metric) -> dict[KeyPath, str]:
     return {path: text for path, text in declared.items() if text}
 
 
-def _refuse_ratios_of_no_numbers(metric: Metric, types: Mapping[KeyPath, str]) -> None:
+def _ratios_of_no_numbers(metric: Metric, types: Mapping[KeyPath, str]) -> Iterator[UnresolvedError]:
     for ratio, measure in metric.measures.items():
         for name in measure.operands:
             operand, spark_type = metric.measures[name], types.get(("measures", name), "")
@@ -122,16 +136,9 @@ def _refuse_ratios_of_no_numbers(metric: Metric, types: Mapping[KeyPath, str]) -
                 load = load_fold if operand.kind == "fold" else load_class
                 spark_type = from_arrow_type(load(operand.user_measure).value_type).simpleString()
             if operand.kind in _OF_ANY_TYPE and spark_type in _NO_NUMBERS:
-                raise UnresolvedError(
+                yield UnresolvedError(
                     ("measures", ratio), f"'{name}' is {operand} of type {spark_type}; {measure} needs two numbers"
                 )
-
-
-def make_nullable(schema: pa.Schema) -> pa.Schema:
-    """The schema with every column nullable. Writers differ in what they take for NOT NULL, and a later null would
-    fail.
-    """
-    return pa.schema([column.with_nullable(True) for column in schema])
 
 
 def with_ranks(events: DataFrame, ranks: Mapping[str, str]) -> DataFrame:
@@ -160,4 +167,5 @@ def _tiles(events: DataFrame, metric: Metric, states: dict[str, str], ranks: Map
         *(F.expr(expression).alias(name) for name, expression in tile_keys(metric).items()),
     ]
     events = with_ranks(events.withColumn(GROUP, F.struct(*keys)), ranks)
-    return events.groupBy(*keys).agg(*(F.expr(sql).alias(column) for column, sql in states.items()))
+    tiles = events.groupBy(*keys).agg(*(F.expr(sql).alias(column) for column, sql in states.items()))
+    return with_nullable_parts(tiles, tile_keys(metric))

@@ -74,10 +74,13 @@ def as_declared(events: DataFrame, declared: DataFrame) -> DataFrame:
     """``events``, as ``from_archive`` gives them, with the columns of ``declared`` (as of ``empty_events``) and those
     that identify an event. A field that their table lacks, or has with another type, is null.
     """
-    there = {column.name: column.dataType for column in events.schema}
+    there = {column.name: column.dataType.simpleString() for column in events.schema}
     columns = [
-        F.col(name) if there.get(name) == field.dataType else F.lit(None).cast(field.dataType).alias(name)
-        for name, field in ((field.name, field) for field in declared.schema)
+        # They may differ in what is never null.
+        (F.col(of.name) if there.get(of.name) == of.dataType.simpleString() else F.lit(None))
+        .cast(of.dataType)
+        .alias(of.name)
+        for of in declared.schema
     ]
     return events.select(SEQUENCE, TOPIC_ID, DUPLICATE, *columns)
 

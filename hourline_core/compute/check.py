@@ -4,17 +4,21 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.aggregation import named_expressions, plan_aggregation
+from hourline_core.compute.aggregation import find_unsuited, named_expressions, plan_aggregation
 from hourline_core.compute.check_classes import find_mistakes_of_classes
 from hourline_core.compute.record import with_record
+from hourline_core.compute.repeatable import find_moving_times, refuse_moving_times, refuse_unrepeatable
 from hourline_core.compute.resolve import (
     UnresolvedError,
     check_condition,
     empty_events,
     event_time_type,
+    find_no_identity,
     type_of,
+    types_of,
     with_derived,
 )
 from hourline_core.errors import DeclarationError, did_you_mean
@@ -22,17 +26,6 @@ from hourline_core.model import Metric, Project, Source
 from hourline_core.model.branches import OTHERWISE
 from hourline_core.model.scratch_columns import RECORD, SCRATCH_PREFIX
 from hourline_core.model.yaml_files import KeyPath
-
-# The two layers have other events at hand.
-_OTHER_ROWS = re.compile(r"\b(over(?=\s*\()|select(?=\s))", re.IGNORECASE)
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
-# A recompute would get other values than the micro-batch did.
-_NOT_REPEATABLE = re.compile(
-    r"\b(?:rand|randn|random|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_\w+)\s*\("
-    r"|\b(?:now|unix_timestamp|curdate)\s*\(\s*\)"
-    r"|\b(?:current_date|current_timestamp|current_time|localtimestamp)\b",
-    re.IGNORECASE,
-)
 
 
 def refuse_unresolved(spark: SparkSession, project: Project) -> None:
@@ -54,7 +47,7 @@ def find_unresolved(spark: SparkSession, project: Project) -> list[str]:
         named = [name for name in events.columns if not name.startswith(SCRATCH_PREFIX)]
         for metric in project.metrics_of(source.name):
             collector = _MistakeCollector(project, "metric", metric.name, source, named, mistakes)
-            _check_metric(spark, source, metric, collector)
+            _check_metric(events, source, metric, collector)
     return mistakes
 
 
@@ -90,76 +83,106 @@ class _MistakeCollector:
 
 def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollector) -> None:
     with collector.collecting():
-        for name, text in source.explode.items():
-            _refuse_unrepeatable(("explode", name), text)
-        empty_events(spark, source)
+        _check_explode(spark, source)
     if collector.failed:
         return  # each of its expressions would repeat the mistake
     with collector.collecting():
-        _refuse_unrepeatable(("event_time",), source.event_time.expression)
+        events = with_record(empty_events(spark, source), source).select(RECORD, *source.event_fields)
+        refuse_unrepeatable(spark, ("event_time",), source.event_time.expression, events.columns)
         event_time_type(spark, source)
+        refuse_moving_times(events, {("event_time",): source.event_time.expression})
     if source.branch and source.branch != OTHERWISE:
         with collector.collecting():
             _check_branch(spark, source, source.branch)
     with collector.collecting():
-        for name, text in source.derived.items():
-            _refuse_unrepeatable(("derived", name), text)
-        events = with_derived(empty_events(spark, source), source)
+        events = _check_derived(spark, source)
         if source.id:
             with collector.collecting():
-                _refuse_unrepeatable(("id",), source.id)
-                type_of(events, source.id, ("id",))
+                refuse_unrepeatable(spark, ("id",), source.id, events.columns)
+                if unsuited := find_no_identity(type_of(events, source.id, ("id",))):
+                    raise UnresolvedError(("id",), f"values of type {unsuited} cannot be compared; cast it to a text")
+                refuse_moving_times(events, {("id",): source.id})
         if source.where:
             with collector.collecting():
-                _refuse_unrepeatable(("where",), source.where)
+                refuse_unrepeatable(spark, ("where",), source.where, events.columns)
                 check_condition(events, source.where)
+                refuse_moving_times(events, {("where",): source.where})
+
+
+def _check_explode(spark: SparkSession, source: Source) -> None:
+    """Raise UnresolvedError unless the source has events, whose elements are the same each time."""
+    for name, text in source.explode.items():
+        refuse_unrepeatable(spark, ("explode", name), text, [*source.fields, RECORD])
+    empty_events(spark, source)
+    refuse_moving_times(_records(spark, source), {("explode", name): text for name, text in source.explode.items()})
+
+
+def _check_derived(spark: SparkSession, source: Source) -> DataFrame:
+    """No events, with the source's derived fields. Raises UnresolvedError for the first mistake in one of them."""
+    events = with_derived(empty_events(spark, source), source.model_copy(update={"derived": {}}))
+    for name, text in source.derived.items():
+        path = ("derived", name)
+        refuse_unrepeatable(spark, path, text, events.columns)
+        type_of(events, text, path)
+        refuse_moving_times(events, {path: text})
+        events = events.withColumn(name, F.expr(text))
+    return events
 
 
 def _check_branch(spark: SparkSession, source: Source, condition: str) -> None:
     """Raise UnresolvedError unless all sources of the topic get the same from the condition of a branch."""
-    _refuse_unrepeatable(("branch",), condition)
+    path = ("branch",)
+    records = _records(spark, source)
+    refuse_unrepeatable(spark, path, condition, records.columns)
     if re.search(r"\brecord\s*\.\s*`?arrived\b", condition, re.IGNORECASE):
         raise UnresolvedError(
-            ("branch",),
+            path,
             "'record.arrived' differs between the sources of a topic, so that none or several might take a record; use "
             "record.timestamp",
         )
-    whole = source.model_copy(update={"explode": {}})  # A branch decides about records, which have all fields.
-    check_condition(
-        with_record(empty_events(spark, whole), whole).select(RECORD, *whole.fields), condition, ("branch",)
-    )
+    check_condition(records, condition, path)
+    refuse_moving_times(records, {path: condition})
 
 
-def _check_metric(spark: SparkSession, source: Source, metric: Metric, collector: _MistakeCollector) -> None:
-    """Check the metric as a whole. If that fails, check each expression alone, so that every mistake is reported."""
+def _records(spark: SparkSession, source: Source) -> DataFrame:
+    """No records, with all fields, also those that explode reads, and ``record``."""
+    whole = source.model_copy(update={"explode": {}})
+    return with_record(empty_events(spark, whole), whole).select(RECORD, *whole.fields)
+
+
+def _check_metric(events: DataFrame, source: Source, metric: Metric, collector: _MistakeCollector) -> None:
+    """Check the metric as a whole. If that fails, check each expression alone, so that every mistake is reported.
+    ``events`` are as ``with_derived`` gives them.
+    """
+    spark = events.sparkSession
     repeatable: dict[KeyPath, str] = {}
     for path, expression in named_expressions(metric).items():
         with collector.collecting():
-            _refuse_unrepeatable(path, expression)
+            refuse_unrepeatable(spark, path, expression, events.columns)
             repeatable[path] = expression
+    if collector.failed:  # Spark may fail in other ways at what does not repeat.
+        _check_alone(events, repeatable, collector)
+        return
     try:
         plan = plan_aggregation(spark, source, metric)
         for name, mistake in find_mistakes_of_classes(spark, plan):
             with collector.collecting():
                 raise UnresolvedError(("measures", name), mistake)
-    except UnresolvedError as error:
-        events = with_derived(empty_events(spark, source), source)
-        for path, expression in repeatable.items():
+        for moving in find_moving_times(events, repeatable):
             with collector.collecting():
-                type_of(events, expression, path)
+                raise moving
+    except UnresolvedError as error:
+        _check_alone(events, repeatable, collector)
+        for unsuited in () if collector.failed else find_unsuited(metric, types_of(events, repeatable)):
+            with collector.collecting():
+                raise unsuited from error
         if not collector.failed:
             with collector.collecting():
                 raise UnresolvedError(error.path, str(error)) from error
 
 
-def _refuse_unrepeatable(path: KeyPath, expression: str) -> None:
-    if match := _OTHER_ROWS.search(_QUOTED.sub("''", expression)):
-        raise UnresolvedError(
-            path, f"got {match[1].upper()}, allowed is an expression over one event, without windows and queries"
-        )
-    if match := _NOT_REPEATABLE.search(expression):
-        raise UnresolvedError(
-            path,
-            f"'{match[0].rstrip('( ')}' gives another value each time, so a recompute would differ from the stream; "
-            "use the event's own fields",
-        )
+def _check_alone(events: DataFrame, expressions: dict[KeyPath, str], collector: _MistakeCollector) -> None:
+    for path, expression in expressions.items():
+        with collector.collecting():
+            type_of(events, expression, path)
+            refuse_moving_times(events, {path: expression})

@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import NOT_TAKEN, PLACE, REASON, VALUE
 
@@ -22,4 +23,5 @@ def explode(records: DataFrame, source: Source) -> DataFrame:
         if column != PLACE and (column not in source.fields or column in source.event_fields)
     ]
     elements = F.posexplode_outer(F.when(is_readable, F.expr(expression))).alias(PLACE, name)
-    return records.select(*others, elements).withColumn(PLACE, F.when(is_readable, F.col(PLACE)).otherwise(0))
+    exploded = with_nullable_parts(records.select(*others, elements), [name])
+    return exploded.withColumn(PLACE, F.when(is_readable, F.col(PLACE)).otherwise(0))

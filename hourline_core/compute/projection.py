@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
-from pyspark.sql.types import ArrayType, MapType, StructType
 
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import with_derived
 from hourline_core.model import Source
@@ -70,11 +70,7 @@ class Projection:
                 ]
                 columns = [F.when(_fulfils(of.conditions), F.expr(of.text)).alias(name) for of, name in here]
                 validated = with_derived(validated, source).select(*validated.columns, *columns)
-        # Arrow takes no null for a struct with a field that is never null, such as a literal in it.
-        own = set(self._columns.values())
-        types = {column.name: column.dataType for column in validated.schema.toNullable() if column.name in own}
-        nested = {name: of for name, of in types.items() if isinstance(of, ArrayType | MapType | StructType)}
-        return validated.withColumns({name: F.col(name).cast(of) for name, of in nested.items()})
+        return with_nullable_parts(validated, self._columns.values())
 
     def _project(self, aggregation: AggregationPlan) -> ProjectedMetric:
         source, metric = aggregation.source, aggregation.metric

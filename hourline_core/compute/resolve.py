@@ -1,12 +1,12 @@
 """Resolves declared expressions against the fields of a source, and adds its derived fields to events."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
-from pyspark.sql.types import ArrayType, DataType, MapType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from hourline_core.compute.record import with_record
 from hourline_core.model import Source
@@ -39,8 +39,16 @@ _RECORD_TYPES = {
     RECORD_TIMESTAMP_TYPE: "string",
 }
 
-_NOT_ARCHIVED = re.compile(r"(?:^|[<:,])(void|variant|timestamp_ntz|time\(\d\)|interval[a-z ]*)(?=$|[>,])")
+_NOT_ARCHIVED = re.compile(
+    r"(?:^|[<:,])(void|variant|timestamp_ntz|time(?=\()|interval[a-z ]*|string collate \w+|geometry|geography)"
+    r"(?=$|[>,(])"
+)
 """Types, as a part of Spark's text of a type, that the archive does not hold."""
+
+_NOT_GROUPED = re.compile(
+    r"(?:^|[<:,])(map|void|variant|interval[a-z ]*|time(?=\()|string collate \w+|geometry|geography)(?=$|[<>,(])"
+)
+"""As above, of what is grouped by."""
 
 _READ_BY = {
     "iso": "text, or a timestamp",
@@ -122,7 +130,8 @@ def event_time_type(spark: SparkSession, source: Source) -> str:
 
 def check_condition(events: DataFrame, condition: str, path: KeyPath = ("where",)) -> None:
     """Raise UnresolvedError with ``path`` unless ``condition`` is a boolean over ``events``."""
-    refuse_no_condition(condition, type_of(events, condition, path), path)
+    for mistake in find_no_condition(condition, type_of(events, condition, path), path):
+        raise mistake
 
 
 def type_of(events: DataFrame, expression: str, path: KeyPath) -> str:
@@ -142,10 +151,26 @@ def types_of(events: DataFrame, expressions: Mapping[KeyPath, str]) -> dict[KeyP
     return {path: column.dataType.simpleString() for path, column in zip(expressions, schema, strict=True)}
 
 
-def refuse_no_condition(condition: str, spark_type: str, path: KeyPath = ("where",)) -> None:
-    """Raise UnresolvedError with ``path`` unless the type of ``condition`` is boolean."""
+def find_no_condition(condition: str, spark_type: str, path: KeyPath = ("where",)) -> Iterator[UnresolvedError]:
+    """A mistake with ``path`` unless the type of ``condition`` is boolean."""
     if spark_type != "boolean":
-        raise UnresolvedError(path, f"'{condition}' is of type {spark_type}; a condition is boolean")
+        yield UnresolvedError(path, f"'{condition}' is of type {spark_type}; a condition is boolean")
+
+
+def find_ungrouped(spark_type: str) -> str | None:
+    """The part of ``spark_type`` whose values the engines do not compare alike, or that no table holds. None: it has
+    no such part.
+    """
+    unsuited = _NOT_GROUPED.search(spark_type)
+    return unsuited and unsuited[1]
+
+
+def find_no_identity(spark_type: str) -> str | None:
+    """The part of ``spark_type`` that an id cannot have: what cannot be grouped by, and within others a floating-point
+    number, whose two zeros are equal and have two texts. None: it has no such part.
+    """
+    within = re.search(r"[<:,](float|double)(?=$|[>,])", spark_type)
+    return find_ungrouped(spark_type) or (within and within[1])
 
 
 def shorten_error(error: PySparkException) -> str:
@@ -168,7 +193,8 @@ def _element_type(records: DataFrame, expression: str, path: KeyPath) -> DataTyp
         )
     if unsuited := _NOT_ARCHIVED.search(array.elementType.simpleString()):
         raise UnresolvedError(path, f"its elements have the type {unsuited[1]}, which is not archived; cast them")
-    return array.elementType
+    element = array.elementType
+    return element.toNullable() if isinstance(element, ArrayType | MapType | StructType) else element
 
 
 def _resolve(events: DataFrame, expression: str, path: KeyPath) -> DataType:

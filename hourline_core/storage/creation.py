@@ -11,6 +11,7 @@ from hourline_core.runtime import failpoints
 from hourline_core.storage.commit_log import WIDENED
 from hourline_core.storage.commits import commit_properties, durable_step
 from hourline_core.storage.data_files import place_of
+from hourline_core.storage.nullable_schema import nullable_type
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.table_format import FORMAT, PLACE
 
@@ -52,7 +53,8 @@ def open_or_create(
     there = {column.name.casefold(): column for column in pa.schema(table.schema().to_arrow())}
     for column in schema:
         known = there.get(column.name.casefold(), column)
-        if (known.name, known.type) != (column.name, column.type):
+        # An older version made tables with parts that are never null.
+        if (known.name, nullable_type(known.type)) != (column.name, nullable_type(column.type)):
             if not table.file_uris():
                 _replace_columns(table, schema)
                 return table
