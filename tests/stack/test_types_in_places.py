@@ -143,7 +143,7 @@ def test_each_type_is_refused_or_has_equal_results_in_both_layers(spark: SparkSe
     counted = with_derived(events.withColumn(COUNTS, F.lit(True)), source)
     for aggregation in aggregations:
         columns = aggregation.metric.tile_columns
-        folded = Fold(connection, projection.metrics[aggregation.name]).fold(projected)
+        folded = Fold(connection, projection.metrics[aggregation.name]).fold(projected).tiles
         of_speed = groups(folded.to_pylist(), columns)
         of_batch, _ = compute_tiles_and_totals(aggregation, counted)
         assert of_speed.keys() == groups(of_batch.to_pylist(), columns).keys()
