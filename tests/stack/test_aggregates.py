@@ -220,7 +220,8 @@ def test_a_class_that_does_not_merge_is_told_with_its_line(spark: SparkSession, 
         "measures/known_words.py": CLASSES["known_words"],
     }
     assert find_unresolved(spark, load_project(write_project(tmp_path, files))) == [
-        "metrics/m.yaml:4: measures.y: measures/spread.py:16: got the arguments big, 1, add takes x"
+        "metrics/m.yaml:4: measures.y: measures/spread.py:16: got the arguments big, 1, add takes x",
+        "metrics/m.yaml:5: measures.z: 'w' is known_words(cast(at as string)) of type string; ratio(w, x) needs two numbers",
     ]
     files["metrics/m.yaml"] = files["metrics/m.yaml"].replace("  y: spread(big, 1)\n", "")
     assert find_unresolved(spark, load_project(write_project(tmp_path, files))) == [
