@@ -110,7 +110,7 @@ class _Audit:
         archived = self._count_archived()
         arrivals = self._arrivals
         compared = (
-            compare_source(source, archived, arrivals.events, hours),
+            compare_source(source, archived, arrivals.arrived, hours),
             compare_volume(source, arrivals, archived.duplicates, hours),
         )
         validations = [self._validator.evaluate_facts(one) for one in compared]

@@ -34,6 +34,8 @@ class Arrivals:
     """By hour, the number of late events."""
     rejected: Mapping[datetime, float]
     """By hour with events, the share of rejected records in the micro-batches that brought them."""
+    arrived: Mapping[datetime, int]
+    """By hour, the number of events as they were archived, also if another declaration has moved them since."""
 
 
 def read_arrivals(
@@ -49,16 +51,17 @@ def read_arrivals(
     """
     look_back = max(timedelta(days=max(days, source.volume.history.days)), LONGEST_SILENCE + _LOOK_BACK)
     hours = connection.execute(
-        f"SELECT hour, events, late FROM hourline.source_hours_{source.name} WHERE hour BETWEEN ? AND ?",
+        f"SELECT hour, events, late, arrived FROM hourline.source_hours_{source.name} WHERE hour BETWEEN ? AND ?",
         [first - look_back, last],
     ).fetchall()
     limited = source.volume.rejected is not None
     rejected = connection.execute(rejected_sql(source, sequence)).fetchall() if limited else []
     return Arrivals(
-        {hour: events for hour, events, _ in hours},
-        {hour: late for hour, _, late in hours},
+        {hour: events for hour, events, *_ in hours},
+        {hour: late for hour, _, late, _ in hours},
         # A record that is validated again after a reset takes its earlier count back.
         {hour: _divide(max(refused, 0), events) for hour, refused, events in rejected},
+        {hour: arrived for hour, *_, arrived in hours},
     )
 
 

@@ -7,6 +7,7 @@ counts.
 
 from datetime import datetime, timedelta
 
+from hourline_core.ledger.layout import FROM_HOUR
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Source
 from hourline_core.model.windows import HOURLY
@@ -33,17 +34,29 @@ would otherwise make hundreds of thousands of them.
 _SILENT_HOURS = LONGEST_SILENCE // HOURLY.size
 
 
-def source_hours_sql(source: Source, sequence: int, now: datetime, *, with_covered: bool = False) -> str:
-    """A query: hour, events, late (bigint), clock, closed of one source up to ``sequence``.
+def source_hours_sql(source: Source, sequence: int, now: datetime, decoding: str | None = None) -> str:
+    """A query: hour, events, arrived, late (bigint), clock, closed of one source up to ``sequence``.
 
     It has each hour with events, and after it the hours without events that have ended by the source's clock. The
     clock never goes back, so an hour that is listed once is listed for ever. ``now`` (UTC) closes hours of a source
-    that uses wall time. With ``with_covered``, it has each hour that coverage has, too: events may have moved to it.
+    that uses wall time. ``arrived`` are the events as they were archived, ``events`` those as they were published.
+
+    They differ if records were decoded anew by ``decoding``. Then it has each covered hour, too: events may have moved
+    to it. It reads ``hourline.decoded_<source>`` and ``hourline.coverage``.
     """
-    covered = f"""
-            UNION ALL
-            SELECT DISTINCT {{'hour': hour, 'events': 0, 'late': 0}}, NULL
-            FROM hourline.coverage WHERE source = {literal(source.name)} AND cutoff IS NOT NULL AND hour IS NOT NULL"""
+    covered = f"FROM hourline.coverage WHERE source = {literal(source.name)} AND hour IS NOT NULL"
+    also_listed = f"""
+                UNION ALL
+                SELECT DISTINCT {{'hour': hour, 'events': 0, 'late': 0}}, NULL {covered} AND cutoff IS NOT NULL"""
+    counts = f"""
+            SELECT hour, sum(events)::BIGINT AS moved
+            FROM (
+                SELECT unnest([{{'hour': hour, 'events': 1}}, {{'hour': {FROM_HOUR}, 'events': -1}}], recursive := true)
+                FROM hourline.decoded_{source.name}
+                WHERE sequence <= {sequence} AND NOT duplicate AND hour IS DISTINCT FROM {FROM_HOUR}
+            )
+            SEMI JOIN (SELECT hour {covered} AND decoding = {literal(decoding or "")}) USING (hour)
+            GROUP BY hour"""
     clock = literal(now) if source.clock == "wall" else "max(clock) OVER ()"
     closes_after = f"INTERVAL '{int(HOURLY.complete_after(source.grace).total_seconds())} seconds'"
     hour = f"INTERVAL '{int(HOURLY.size.total_seconds())} seconds'"
@@ -53,7 +66,7 @@ def source_hours_sql(source: Source, sequence: int, now: datetime, *, with_cover
                    max(any_value(clock)) OVER () AS clock
             FROM (
                 SELECT arrival, clock FROM (SELECT hours, {clock} AS clock FROM {_finished(source, sequence)}),
-                     UNNEST(hours) AS arrivals(arrival){covered if with_covered else ""}
+                     UNNEST(hours) AS arrivals(arrival){also_listed if decoding else ""}
             )
             GROUP BY arrival.hour
         ), stretches AS (
@@ -61,13 +74,16 @@ def source_hours_sql(source: Source, sequence: int, now: datetime, *, with_cover
                             coalesce(clock, hour)) - {hour} AS last
             FROM arrivals
         ), listed AS (
-            SELECT unnest(generate_series(hour, greatest(hour, last), {hour})) AS hour, hour AS arrived, events, late,
-                   clock
+            SELECT unnest(generate_series(hour, greatest(hour, last), {hour})) AS hour, hour AS with_events, events,
+                   late, clock
             FROM stretches
         )
-        SELECT hour, if(hour = arrived, events, 0) AS events, if(hour = arrived, late, 0) AS late, clock,
-               hour + {closes_after} <= clock AS closed
-        FROM listed"""
+        SELECT hour, arrived + {"coalesce(moved, 0)" if decoding else "0"} AS events, arrived, late, clock, closed
+        FROM (
+            SELECT hour, if(hour = with_events, events, 0) AS arrived, if(hour = with_events, late, 0) AS late, clock,
+                   hour + {closes_after} <= clock AS closed
+            FROM listed
+        ){f" LEFT JOIN ({counts}) USING (hour)" if decoding else ""}"""
 
 
 def late_sql(source: Source, sequence: int) -> str:

@@ -13,6 +13,7 @@ from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project, Source
+from hourline_core.model.decoding import decoding_of
 from hourline_core.sql.attach_on_demand import Part
 from hourline_core.sql.coverage import staged_sql
 from hourline_core.sql.hour_states import hour_states_sql, metric_hours_sql
@@ -48,7 +49,8 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
       ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``, ``quarantine_<source>`` (if a metric of the source has a class): all
       rows, also beyond the snapshot's progress
-    - ``source_hours_<source>`` (a table): hour, events, late, clock, closed
+    - ``decoded_<source>``: the events that were decoded anew, if there are such
+    - ``source_hours_<source>`` (a table): hour, events, arrived, late, clock, closed
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``gaps_<source>`` (a table, if there is one): see ``gaps_sql``, with confirmed (null: it is not), person, reason
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
@@ -63,14 +65,15 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
         source, progress = project.sources[name], f"progress_{name}"
         yield _table_part(progress, (), _attach(progress, layout, layout.progress(source), known.version, files))
         # The states of hours are tables, since nearly every query reads them, and most of them several times.
-        # Today's declaration may have moved events to hours in which none has arrived.
-        moved = any(other.startswith(f"decoded/{name}/") for other in snapshot.other_tables)
-        hours = source_hours_sql(source, known.sequence, now, with_covered=moved)
-        yield _table_part(
-            f"source_hours_{name}",
-            (progress, "coverage") if moved else (progress,),
-            [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"],
-        )
+        needs: tuple[str, ...] = (progress,)
+        decoding = decoding_of(source).hash if _has_decoded(name, snapshot) else None
+        if decoding:
+            decoded = f"decoded_{name}"
+            at = snapshot.other_tables[f"decoded/{name}/{decoding}"]
+            yield _table_part(decoded, (), _attach(decoded, layout, layout.decoded(source, decoding), at))
+            needs = (progress, decoded, "coverage")
+        hours = source_hours_sql(source, known.sequence, now, decoding)
+        yield _table_part(f"source_hours_{name}", needs, [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"])
         late = f"CREATE VIEW hourline.late_{name} AS {late_sql(source, known.sequence)}"
         yield _table_part(f"late_{name}", (progress,), [late])
         if known.has_gaps:
@@ -114,6 +117,11 @@ def _tables_of_metric(layout: Layout, tables: MetricTables, snapshot: Snapshot, 
     needs = ["coverage", f"source_hours_{source.name}", f"provisional_{name}"]
     needs += [f"gaps_{source.name}"] if known.has_gaps else []
     yield _table_part(f"hours_{name}", tuple(needs), [f"CREATE TABLE hourline.hours_{name} AS {states}"])
+
+
+def _has_decoded(source: str, snapshot: Snapshot) -> bool:
+    """Whether records of a source were decoded anew by today's declaration."""
+    return any(name.startswith(f"decoded/{source}/") for name in snapshot.other_tables)
 
 
 def _table_part(name: str, needs: tuple[str, ...], statements: list[str]) -> Part:

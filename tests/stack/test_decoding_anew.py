@@ -140,6 +140,9 @@ def test_events_move_to_other_hours_at_once(kafka: str, tmp_path: Path) -> None:
         [*records, *more], "sent_at", lambda record: (), "amount"
     )
     assert shop.query("SELECT sum(sales), sum(amount) FROM revenue") == before
+    # The hours have as many events as count in them, also those in which none has arrived.
+    listed = shop.query("SELECT hour, events FROM hours WHERE events > 0")
+    assert dict(listed) == {hour: sales for hour, sales, _ in answer}
 
 
 def _amount(record: Row) -> list[tuple[str, int]] | None:

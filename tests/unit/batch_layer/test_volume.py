@@ -73,7 +73,7 @@ def findings(
     source = Source(
         name="s", topic="s", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"), volume=volume
     )
-    facts = compare_volume(source, Arrivals(events, late or {}, rejected or {}), duplicates or {}, hours)
+    facts = compare_volume(source, Arrivals(events, late or {}, rejected or {}, events), duplicates or {}, hours)
     validation = validator.evaluate_results(facts.frame, facts.checks, [hour_text(hour) for hour in hours], ["hour"])
     by_text = {hour_text(hour): hour for hour in hours}
     found = {(", ".join(finding.check.columns), by_text[finding.hour]): finding for finding in validation.findings}
