@@ -70,4 +70,4 @@ def by_code(events: list[dict[str, Any]]) -> list[tuple[object, ...]]:
 
 
 def reasons(rejected: list[dict[str, Any]]) -> list[tuple[object, ...]]:
-    return sorted((row["offset"], row["reason"], row["value"]) for row in rejected)
+    return sorted((row["offset"], row["reason"]) for row in rejected)
