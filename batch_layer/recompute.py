@@ -20,7 +20,7 @@ from threading import Thread
 from pyspark.sql import SparkSession
 
 from batch_layer.aggregate import aggregate
-from batch_layer.decoding.decode_anew import decode_anew, sources_to_decode
+from batch_layer.decoding.decode_anew import decode_anew, find_undecoded
 from batch_layer.plan import Job, PlannedHour, join_moved_hours, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
@@ -116,13 +116,13 @@ def _decode_anew(
     on_decoded: Callable[[str, int], None],
 ) -> bool:
     """Decode anew what other declarations have decoded, a chunk in each turn. Returns whether there was something."""
-    sources = sources_to_decode(project)
+    undecoded = find_undecoded(project)
     in_turn = partial(turn, project.workspace, "batch", on_waiting)
-    for source in sources:
-        progress = find_progress(project, source)
+    for name in undecoded:
+        progress = find_progress(project, project.sources[name])
         assert progress, "a source with records has progress"
-        decode_anew(spark, project, source, progress.sequence, partial(on_decoded, source.name), in_turn)
-    return bool(sources)
+        decode_anew(spark, project, project.sources[name], progress.sequence, partial(on_decoded, name), in_turn)
+    return bool(undecoded)
 
 
 def _split(planned: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:

@@ -102,15 +102,15 @@ def decoded_up_to(layout: Layout, source: Source, decoding: Decoding) -> int:
     return open_table(uri, layout.storage_options).transaction_version(_WRITER) or 0
 
 
-def sources_to_decode(project: Project) -> list[Source]:
-    """The sources that have records which are to be decoded anew. Raises TableError."""
-    layout, sources = Layout.of(project), []
+def find_undecoded(project: Project) -> dict[str, ArchiveDecodings]:
+    """The sources that have records which are to be decoded anew, by name. Raises TableError."""
+    layout, found = Layout.of(project), {}
     for source in project.sources.values():
         if progress := find_progress(project, source):
             decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
             if decoded_up_to(layout, source, decodings.now) < decodings.last_of_others(progress.sequence):
-                sources.append(source)
-    return sources
+                found[source.name] = decodings
+    return found
 
 
 class _Decoding:

@@ -9,7 +9,7 @@ import typer
 
 from hourline.cli.chosen_hours import chosen_metrics, note_pending
 from hourline.cli.options import Format, Metrics, ProjectFolder, ReportFormat, Results, Workspace, load
-from hourline.cli.output import say, say_json, say_table
+from hourline.cli.output import note, say, say_json, say_table
 from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.model.windows import HOURLY
 
@@ -27,14 +27,21 @@ def plan(
 ) -> None:
     """List the hours that need a recompute, and why."""
     declared = load(project, workspace)
+    from batch_layer.decoding.decode_anew import find_undecoded
     from batch_layer.plan import plan as plan_hours
 
+    undecoded = find_undecoded(declared)
     planned = plan_hours(declared, chosen_metrics(declared, metric))
     pending = note_pending(declared)
     if hour is not None:
         _say_open(declared, parse_hour(hour))
+    for source, decodings in undecoded.items():
+        words = "; ".join(decodings.describe_changes())
+        note(f"{source}: the next recompute decodes archived records anew, which may change other hours, too: {words}")
     if results is not None:
-        results.write_text(json.dumps({"planned": len(planned), "hours": len({item.hour for item in planned})}))
+        # What is decoded anew may lie in hours that nobody knows yet.
+        wanted = len(planned) + len(undecoded)
+        results.write_text(json.dumps({"planned": wanted, "hours": len({item.hour for item in planned})}))
     if format is ReportFormat.JSON:
         columns = ("metric", "hour", "reason", "events")
         say_json([{name: getattr(item, name) for name in columns} for item in planned])
@@ -45,7 +52,11 @@ def plan(
             right=["events"],
         )
     else:
-        say("nothing wants recomputing" + ("; a declaration is pending" if pending else ""))
+        say(
+            "no hour wants recomputing yet"
+            if undecoded
+            else "nothing wants recomputing" + ("; a declaration is pending" if pending else "")
+        )
 
 
 def _say_open(project: "Project", hour: datetime) -> None:
