@@ -15,6 +15,7 @@ from hourline_core.model.hours import parse_hour, parse_window_time
 
 if TYPE_CHECKING:
     from serving_layer.reports.cell_events import CellEvents
+    from serving_layer.reports.decoded_anew import DecodedAnew
     from serving_layer.reports.lineage import Explanation
     from serving_layer.reports.published_values import PublishedValue
 
@@ -162,11 +163,27 @@ def _events(explained: "Explanation") -> Iterator[str]:
         yield f"arrived {_span(events.first_arrived, events.last_arrived)} in {batches}"
     yield from _stretches(events)
     for made in events.decodings:
-        if not made.is_current:
-            since = f"of {made.since:%Y-%m-%d %H:%M:%S}" if made.since else "before 0.3"
+        if not made.is_current and (made.raw or made.changes):
+            by = f"the declaration of {made.since:%Y-%m-%d %H:%M:%S}" if made.since else "an older version of Hourline"
             changes = f": {'; '.join(made.changes)}" if made.changes else ""
-            what = "a recompute decodes them anew" if made.raw else "their bytes were not kept, so they stay"
-            yield f"{made.events:,} decoded by the declaration {since}, {what}{changes}"
+            what = "a recompute decodes their records anew" if made.raw else "their bytes were not kept, so they stay"
+            yield f"{made.events:,} decoded by {by}, {what}{changes}"
+    if events.decoded_anew:
+        yield from _decoded_anew(events.decoded_anew)
+
+
+def _decoded_anew(found: "DecodedAnew") -> Iterator[str]:
+    rejected = sum(one.events for one in found.rejected)
+    entered = f" ({found.entered:,} of them entered it)" if found.entered else ""
+    yield (
+        f"decoded anew by today's declaration: {found.events:,} of the hour{entered}, "
+        f"{_count(found.moved, 'none')} moved to other hours, {_count(rejected, 'none')} rejected"
+    )
+    for one in found.rejected[:_MOST_STRETCHES]:
+        first = "at" if one.events == 1 else "the first at"
+        yield f"{one.events:,} rejected, {first} {one.topic}[{one.partition}] offset {one.offset}: {one.reason}"
+    if len(found.rejected) > _MOST_STRETCHES:
+        yield f"and {len(found.rejected) - _MOST_STRETCHES:,} more reasons; `--format json` has all"
 
 
 def _stretches(events: "CellEvents") -> Iterator[str]:

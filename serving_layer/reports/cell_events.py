@@ -5,7 +5,6 @@ from datetime import datetime
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.decodings import ArchiveDecodings, UsedDecoding
 from hourline_core.ledger.layout import Layout
-from hourline_core.model import Source
 from hourline_core.model.decoding import describe_changes
 from hourline_core.model.scratch_columns import (
     DECODING,
@@ -26,6 +25,7 @@ from hourline_core.storage.opening import open_table
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
+from serving_layer.reports.decoded_anew import DecodedAnew, find_decoded_anew
 
 
 class Stretch(Described):
@@ -57,7 +57,7 @@ class MadeBy(Described):
     """The events of the cell that one decoding has made of their records."""
 
     decoding: str
-    """The hash of the declared settings. Empty: Hourline 0.2 or earlier made them."""
+    """The hash of the declared settings. Empty: an older version of Hourline made them."""
     since: datetime | None
     """When the speed layer first started with these settings (UTC). Null: before that was recorded."""
     is_current: bool
@@ -97,20 +97,30 @@ class CellEvents(Described):
     """Where the events are."""
     decodings: list[MadeBy]
     """The declared settings that made the events of their records, as they were archived."""
+    decoded_anew: DecodedAnew | None
+    """What today's declaration makes of the hour's records that another one has decoded. Null: no recompute has decoded
+    them.
+    """
 
 
 def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:
     """The events of ``cell``; ``cutoff`` is the sequence up to which its hour was recomputed."""
     source, metric = cell.tables.source, cell.metric
+    declared_now = connection.project.sources[source.name]
+    layout = Layout.of(connection.project)
+    decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), declared_now)
+    decoded_anew = find_decoded_anew(connection, cell, declared_now, decodings)
     fields = {name.casefold(): name for name in source.event_fields}
 
     def field(expression: str) -> str | None:
         return fields.get(expression.strip("`").casefold())  # Spark tells columns apart without regard to case
 
     columns = {name: column for name in cell.values if (column := field(metric.dimensions[name]))}
+    if decoded_anew is not None:
+        columns = {}  # The archive may have other values of these fields, or none.
     conditions = [name for name, text in (("where", metric.where), ("where of the source", source.where)) if text]
     identity = field(source.id) if source.id else None
-    declared = {name.casefold() for name in connection.project.sources[source.name].event_fields}
+    declared = {name.casefold() for name in declared_now.event_fields}
     own = ", ".join(
         f"{identifier(visible_name(column, declared))} AS {column}"
         for column in (SEQUENCE, TOPIC_ID, TOPIC, PARTITION, OFFSET, DUPLICATE, HOUR)
@@ -167,14 +177,13 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         first_arrived=first,
         last_arrived=last,
         stretches=[Stretch(**row) for row in stretches.to_arrow_table().to_pylist()],
-        decodings=_decodings(connection, connection.project.sources[source.name]),
+        decodings=_decodings(connection, decodings),
+        decoded_anew=decoded_anew,
     )
 
 
-def _decodings(connection: Connection, source: Source) -> list[MadeBy]:
+def _decodings(connection: Connection, known: ArchiveDecodings) -> list[MadeBy]:
     """The decodings of ``_events``."""
-    layout = Layout.of(connection.project)
-    known = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
     made = connection.sql("SELECT decoding, count(*) FROM _events WHERE NOT duplicate GROUP BY ALL ORDER BY ALL")
     found = []
     for hash, events in made.fetchall():

@@ -120,6 +120,21 @@ def test_fields_that_are_declared_later_count_in_all_of_history(kafka: str, tmp_
     assert shop.plan() == {}
 
 
+def test_explain_shows_which_records_are_rejected_now(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "rejected_now")
+    shop.send([sale(number, tip="much" if number % 20 == 7 else 1) for number in range(120)])
+    shop.declare(
+        "fields: {id: string, at: timestamp, amount: long, shop: string, tip: double}\nevent_time: at\nid: id",
+        "{source: sales, dimensions: {shop: shop}, measures: {sales: count, tips: sum(tip)}}",
+    )
+    shop.drain()
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T10", "--include-open")
+    explained = shop.command("explain", "revenue", "2026-03-02T09", "shop=north")
+    assert "60 accepted of the hour (before shop)" in explained
+    assert "decoded anew by today's declaration: 57 of the hour, none moved to other hours, 3 rejected" in explained
+    assert "3 rejected, the first at rejected_now[0] offset 67: field 'tip': got \"much\", want double" in explained
+
+
 def test_events_move_to_other_hours_at_once(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "moved_events")
     records = [sale(number) for number in range(240)]
