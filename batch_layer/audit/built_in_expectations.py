@@ -51,6 +51,9 @@ def compare_source(
         frame["events of other declarations"] = [archived.decoded.others.get(hour, 0) for hour in hours]
         frame["events decoded anew"] = [archived.decoded.accounted[hour] for hour in hours]
         checks.append(_expect_equal("events of other declarations", "events decoded anew"))
+        frame["events that are rejected now"] = [archived.decoded.dropped[hour] for hour in hours]
+        none = _expect_zero("events that are rejected now")
+        checks.append(Check(none.type, none.parameters, "warn"))
     return Facts(frame, [*checks, *(_expect_zero(f"events without {name}") for name in required)])
 
 
