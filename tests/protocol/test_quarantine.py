@@ -72,6 +72,7 @@ ROWS = pa.schema(
         columns.HEADERS: pa.map_(pa.string(), pa.binary()),
         columns.RECORD_TIMESTAMP: TIMESTAMP,
         columns.RECORD_TIMESTAMP_TYPE: pa.string(),
+        columns.VALUE: pa.binary(),
         "x": pa.int64(),
         "at": TIMESTAMP,
     }

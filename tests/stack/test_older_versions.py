@@ -26,8 +26,9 @@ def test_a_workspace_of_an_older_version_is_read_and_written_on(kept: Path, kafk
     metric = tmp_path / "metrics" / "traced.yaml"
     metric.write_text("source: scans\ndimensions: {trace: \"record.headers['trace']\"}\nmeasures: {n: count}\n")
     old = [event.hour for event in project.events("scans") if event.partition == OLD_TOPIC]
-    assert [
-        (metric.name, hour) for metric, hour in metrics_without_record(load_project(tmp_path, {"KAFKA": kafka}))
-    ] == [("traced", max(old))]
+    # It is told by file, and old rows may have been merged with new ones.
+    ((told, hour),) = metrics_without_record(load_project(tmp_path, {"KAFKA": kafka}))
+    assert told.name == "traced"
+    assert hour >= max(old)
     project.recompute()
     assert project.check() > 300
