@@ -201,7 +201,8 @@ def test_elements_of_each_type_are_refused_or_archived(spark: SparkSession, tmp_
         rows = explode(records_of(spark, source), source).select("e").toArrow()
         write_deltalake(tmp_path / "archive" / name, rows.cast(archived_schema(spark, source)))
         read = DeltaTable(tmp_path / "archive" / name).to_pyarrow_table()
-        assert read["e"].to_pylist() == rows["e"].to_pylist()
+        # A table has no order.
+        assert sorted(map(repr, read["e"].to_pylist())) == sorted(map(repr, rows["e"].to_pylist()))
         assert len(rows) >= 40
 
 
