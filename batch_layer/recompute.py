@@ -20,7 +20,8 @@ from threading import Thread
 from pyspark.sql import SparkSession
 
 from batch_layer.aggregate import aggregate
-from batch_layer.decoding.decode_anew import decode_anew, sources_to_decode
+from batch_layer.decoding.decode_anew import decode_anew
+from batch_layer.decoding.to_decode import sources_to_decode
 from batch_layer.plan import Job, PlannedHour, join_moved_hours, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish

@@ -3,9 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 import duckdb
 
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import FROM_HOUR, Layout
 from hourline_core.ledger.snapshot import Snapshot
@@ -31,6 +33,21 @@ class ChangedHours:
     def entered(self) -> dict[datetime, int]:
         """By hour (UTC), the number of events that it gets, and had not in the archive."""
         return _add_up((hour, events) for _, hour, events, _ in self.moves if hour)
+
+    def entered_after(self, hour: datetime, cutoff: int) -> bool:
+        """Whether ``hour`` gets an event of a sequence above ``cutoff`` that it had not in the archive. The speed layer
+        has no tile of such an event in the hour.
+        """
+        return self._last_entered.get(hour, NO_CUTOFF) > cutoff
+
+    @cached_property
+    def _last_entered(self) -> dict[datetime, int]:
+        """By hour (UTC), the last sequence of the events that it gets, and had not in the archive."""
+        last: dict[datetime, int] = {}
+        for _, hour, _, sequence in self.moves:
+            if hour:
+                last[hour] = max(sequence, last.get(hour, NO_CUTOFF))
+        return last
 
     @property
     def left(self) -> dict[datetime, int]:

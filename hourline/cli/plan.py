@@ -9,7 +9,7 @@ import typer
 
 from hourline.cli.chosen_hours import chosen_metrics, note_pending
 from hourline.cli.options import Format, Metrics, ProjectFolder, ReportFormat, Results, Workspace, load
-from hourline.cli.output import say, say_json, say_table
+from hourline.cli.output import note, say, say_json, say_table
 from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.model.windows import HOURLY
 
@@ -27,14 +27,22 @@ def plan(
 ) -> None:
     """List the hours that need a recompute, and why."""
     declared = load(project, workspace)
+    from batch_layer.decoding.to_decode import sources_to_decode
     from batch_layer.plan import plan as plan_hours
 
     planned = plan_hours(declared, chosen_metrics(declared, metric))
+    to_decode = [source.name for source in sources_to_decode(declared)]
     pending = note_pending(declared)
+    for name in to_decode:
+        note(
+            f"{name}: another declaration has decoded archived records, which may belong to further hours; "
+            "`hourline recompute` decodes them anew, and recomputes these hours, too"
+        )
     if hour is not None:
         _say_open(declared, parse_hour(hour))
     if results is not None:
-        results.write_text(json.dumps({"planned": len(planned), "hours": len({item.hour for item in planned})}))
+        count = {"planned": len(planned), "hours": len({item.hour for item in planned}), "to_decode": len(to_decode)}
+        results.write_text(json.dumps(count))
     if format is ReportFormat.JSON:
         columns = ("metric", "hour", "reason", "events")
         say_json([{name: getattr(item, name) for name in columns} for item in planned])
@@ -44,7 +52,7 @@ def plan(
             [(item.hour, item.metric, item.reason, item.events) for item in planned],
             right=["events"],
         )
-    else:
+    elif not to_decode:
         say("nothing wants recomputing" + ("; a declaration is pending" if pending else ""))
 
 

@@ -46,7 +46,7 @@ def recompute(
     if problem is not None and (start is not None or metric or include_open):
         raise UsageError("give --problem alone: it names its hours and metrics")
     declared = load(project, workspace)
-    from batch_layer.decoding.decode_anew import sources_to_decode
+    from batch_layer.decoding.to_decode import sources_to_decode
     from batch_layer.plan import plan as plan_hours
     from batch_layer.plan import plan_problem, plan_range
     from batch_layer.recompute import recompute as recompute_hours
@@ -82,7 +82,7 @@ def recompute(
             on_decoded=report_decoded,
             plan_again=make_plan,
         )
-    else:
+    if not planned and not done:
         say("nothing to recompute" + ("" if hours is None else ": no source has an hour in that range"))
     write_results(results, declared, since or began, hours)
     note_pending(declared)
