@@ -23,7 +23,7 @@ from hourline_core.errors import ConflictError, UsageError
 from hourline_core.ledger.coverage_rows import BlockedHour
 from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
 from hourline_core.ledger.overlapping_problems import Cell
-from hourline_core.ledger.problems import accept_command
+from hourline_core.ledger.problems import HELD, accept_command
 from hourline_core.model import DeclaredMetric, Metric, Project
 from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import Clock, hour_text
@@ -125,16 +125,14 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
             publication = Publication(project)
             with open_job(project, [], clock, spark) as job:
                 marks = job.snapshot.blocked
+                chosen = choose(job) if left is None else list(left)
+                decoded = _with_changed_hours(job, chosen)
                 if left is None:
-                    chosen = choose(job)
                     _refuse_other_decodings(job, chosen)
-                    job = _with_changed_hours(job, chosen)
-                    left = {cell: marks[cell] for cell in _join_moved(job, chosen)}
-                else:
-                    job = _with_changed_hours(job, list(left))
+                    left = {cell: marks[cell] for cell in _join_moved(decoded, chosen)}
                 _refuse_changed(left, marks, done)
                 staged = _staged_together(job, list(left), marks)
-                metrics = [prepare(job, one, blocked={}) for one in staged]
+                metrics = [prepare(decoded, one, blocked={}) for one in staged]
                 moment = clock()
                 findings = _records(staged, words, moment)
                 publication.publish(metrics, findings, moment)
@@ -180,23 +178,29 @@ def _join_moved(job: Job, cells: list[Cell]) -> list[Cell]:
     for name in sorted({metric for metric, _ in cells}):
         tables = next(one for one in job.snapshot.recomputed if one.metric.name == name)
         changed = job.changed.get(tables.source.name)
-        moved = changed.to_publish_at_once(DeclaredMetric(tables.source, tables.metric), job.snapshot) if changed else ()
+        declared = DeclaredMetric(tables.source, tables.metric)
+        moved = changed.to_publish_at_once(declared, job.snapshot) if changed else ()
         together = {(name, hour) for hour in moved}
         if together.isdisjoint(joined):
             continue
-        failed = [one for one in problems if {(of.metric, of.hour) for of in one.hours} & (together - joined)]
+        between = f"{hour_text(min(moved))} and {hour_text(max(moved))} of metric '{name}'"
+        failed = [
+            one
+            for one in problems
+            if one.of.expectation != HELD and {(of.metric, of.hour) for of in one.hours} & (together - joined)
+        ]
         if failed:
             raise UsageError(
-                f"events move between {hour_text(min(moved))} and {hour_text(max(moved))} of metric '{name}', so these "
-                f"hours are published at once, and {', '.join(one.id for one in failed)} blocks some of them; look at "
-                f"them (`hourline quality`), and accept all: `{accept_command(failed)}`"
+                f"events move between {between}, so these hours are published at once, and other problems block some "
+                f"of them; look at {', '.join(one.id for one in failed)}, and accept these first: "
+                f"`{accept_command(failed)}`"
             )
         if {marks[cell].staged if cell in marks else None for cell in together} != {
             marks[cell].staged for cell in together & joined
         }:
             raise UsageError(
-                f"events move between {hour_text(min(moved))} and {hour_text(max(moved))} of metric '{name}', and these "
-                "hours were not audited at once; run `hourline recompute`, then look at them (`hourline quality`)"
+                f"events move between {between}, and these hours were not audited at once; run `hourline recompute`, "
+                "then look at them (`hourline quality`)"
             )
         joined |= together
     return sorted(joined)

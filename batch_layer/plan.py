@@ -2,7 +2,8 @@
 new or changed metric.
 
 A blocked hour is planned again once it may pass: after new events, with other expectations, by another decoding of its
-records, or if the audit itself had failed. If something is expected of windows, new events of any hour of its windows will do.
+records, or if the audit itself had failed. If something is expected of windows, new events of any hour of its windows
+will do.
 """
 
 from bisect import bisect_right
@@ -271,7 +272,12 @@ def _plan(
                 of_hour.staged,
             )
         )
-    return planned + list(_entered_hours(project, database, changed, planned, metrics, hours))
+    # A declaration that the speed layer has not started with yet has no tables.
+    begun = {
+        tables.metric.name for tables in snapshot.metrics if tables.declaration == declarations.get(tables.metric.name)
+    }
+    chosen = begun if metrics is None else begun.intersection(metrics)
+    return planned + list(_entered_hours(project, database, changed, planned, chosen, hours))
 
 
 def _entered_hours(
@@ -279,10 +285,10 @@ def _entered_hours(
     database: duckdb.DuckDBPyConnection,
     changed: Mapping[str, ChangedHours],
     planned: list[PlannedHour],
-    metrics: list[str] | None,
+    metrics: Collection[str],
     hours: HourRange | None,
 ) -> Iterator[PlannedHour]:
-    """The hours that have events only by today's declaration, and are not listed yet."""
+    """The hours of ``metrics`` that have events only by today's declaration, and are not listed yet."""
     known = {(item.metric, item.hour) for item in planned}
     for name, of_source in changed.items():
         source = project.sources[name]
@@ -293,7 +299,7 @@ def _entered_hours(
             for metric in project.metrics_of(name):
                 if (
                     (metric.name, hour) not in known
-                    and (metrics is None or metric.name in metrics)
+                    and metric.name in metrics
                     and (hours is None or hours.start <= hour < hours.end)
                 ):
                     yield PlannedHour(name, metric.name, hour, reason, events, closed, None, None)

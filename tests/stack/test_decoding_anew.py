@@ -15,6 +15,7 @@ from batch_layer.plan import plan
 from hourline import load_project
 from hourline.exit_status import BLOCKED
 from hourline_core.errors import UsageError
+from hourline_core.ledger.raw_records import notes_on_raw_records
 from hourline_core.model import Project
 from hourline_core.model.hours import parse_hour
 from tests.support.project_files import write_project
@@ -91,7 +92,7 @@ class Shop:
             reasons[item.reason].add(f"{item.hour:%H}")
         return dict(reasons)
 
-    def command(self, *arguments: str, status: int = 0) -> str:
+    def command(self, *arguments: str, status: int | None = 0) -> str:
         return self._stack.command(*arguments, status=status)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -261,8 +262,6 @@ def test_a_field_gets_another_type(kafka: str, tmp_path: Path, is_kept: bool) ->
         assert set(shop.plan()) <= {"never covered"}
 
 
-
-
 def test_events_count_that_a_speed_layer_rejects_by_an_older_declaration(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "older_speed_layer")
     metric, source = "{source: sales, measures: {sales: count}}", "fields: {id: string, at: timestamp, amount: TYPE}"
@@ -298,6 +297,8 @@ def test_a_person_accepts_all_hours_between_which_events_move(kafka: str, tmp_pa
     shop.declare(moved, metric)
     shop.command("recompute", status=BLOCKED)
     assert shop.query("SELECT hour, sales, amount FROM revenue ORDER BY hour") == before
+    found = shop.command("quality", "--blocked", status=None)
+    assert "it passed, but events move between it and an hour that did not" in found
     # What was audited is not what another declaration makes of the records.
     shop.declare(moved.replace("amount: long", "amount: long, shop: string"), metric)
     assert shop.plan() == {"blocked": {"08", "09"}}
@@ -313,3 +314,48 @@ def test_a_person_accepts_all_hours_between_which_events_move(kafka: str, tmp_pa
     assert {row[:1]: row[1:] for row in answer} == by_hour(records, "sent_at", lambda record: (), "amount")
     assert shop.query("SELECT DISTINCT cause FROM drift WHERE cause = 'unexplained'") == []
     assert shop.plan() == {}
+
+
+def test_a_corrected_type_gives_results_of_records_that_were_all_rejected(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "all_rejected")
+    source = "fields: {id: string, at: timestamp, amount: TYPE}\nevent_time: at\nid: id"
+    shop.declare(source.replace("TYPE", "boolean"), "{source: sales, measures: {sales: count}}")
+    records = [sale(number) for number in range(120)]
+    shop.send(records)
+    shop.declare(source.replace("TYPE", "long"), FILES["metrics/revenue.yaml"])
+    hours = ("--from", "2026-03-02T08", "--to", "2026-03-02T10", "--include-open")
+    # The metric has another declaration, which begins with the next start of the speed layer.
+    assert "nothing to recompute" in shop.command("recompute", *hours)
+    assert shop.query("FROM revenue") == []
+    shop.drain()
+    shop.command("recompute", *hours)
+    answer = shop.query("SELECT hour, sales, amount FROM revenue WHERE state = 'final'")
+    assert {row[:1]: row[1:] for row in answer} == by_hour(records, "at", lambda record: (), "amount")
+    # No event has arrived that gives the source a clock.
+    assert shop.query("SELECT DISTINCT closed FROM hours") == [(False,)]
+    assert "final" in shop.command("status")
+    assert "2026-03-02 09:00 UTC: final" in shop.command("explain", "revenue", "2026-03-02T09")
+
+
+def test_hours_lack_the_bytes_of_their_own_records_only(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "kept_again")
+    source = "fields: {id: string, at: timestamp, amount: long}\nevent_time: at\nid: id"
+    shop.declare(source, FILES["metrics/revenue.yaml"])
+    shop.send([sale(number) for number in range(60)])
+    shop.declare(f"{source}\nraw: false", FILES["metrics/revenue.yaml"])
+    shop.send([sale(number) for number in range(60, 120)])
+    shop.declare(
+        source.replace("long", "long, tip: double"), "{source: sales, measures: {sales: count, amount: sum(tip)}}"
+    )
+    shop.send([sale(number) for number in range(120, 180)])
+    (words,) = notes_on_raw_records(shop.project)
+    assert "the bytes of the records from sequence 2 up to sequence 2 were not kept" in words
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T11", "--include-open")
+    answer = shop.query("SELECT hour, sales, amount, state FROM revenue ORDER BY hour")
+    assert answer == [
+        (parse_hour("2026-03-02T08"), 60, sum(range(60)) / 4, "final"),
+        (parse_hour("2026-03-02T10"), 60, sum(range(120, 180)) / 4, "final"),
+    ]
+    assert shop.query("SELECT hour FROM hours WHERE kind = 'metric' AND state = 'missing'") == [
+        (parse_hour("2026-03-02T09"),)
+    ]
