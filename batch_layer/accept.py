@@ -12,6 +12,7 @@ from functools import cache
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from batch_layer.decoding.changed_hours import read_changed_hours
 from batch_layer.plan import Job, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import prepare
@@ -22,8 +23,9 @@ from hourline_core.errors import ConflictError, UsageError
 from hourline_core.ledger.coverage_rows import BlockedHour
 from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
 from hourline_core.ledger.overlapping_problems import Cell
-from hourline_core.ledger.problems import accept_command
-from hourline_core.model import Metric, Project
+from hourline_core.ledger.problems import HELD, accept_command
+from hourline_core.model import DeclaredMetric, Metric, Project
+from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import Clock, hour_text
 from hourline_core.runtime.lease import turn
 from hourline_core.runtime.spark import spark_session, stop_spark
@@ -123,10 +125,14 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
             publication = Publication(project)
             with open_job(project, [], clock, spark) as job:
                 marks = job.snapshot.blocked
-                left = {cell: marks[cell] for cell in choose(job)} if left is None else left
+                chosen = choose(job) if left is None else list(left)
+                decoded = _with_changed_hours(job, chosen)
+                if left is None:
+                    _refuse_other_decodings(job, chosen)
+                    left = {cell: marks[cell] for cell in _join_moved(decoded, chosen)}
                 _refuse_changed(left, marks, done)
                 staged = _staged_together(job, list(left), marks)
-                metrics = [prepare(job, one, blocked={}) for one in staged]
+                metrics = [prepare(decoded, one, blocked={}) for one in staged]
                 moment = clock()
                 findings = _records(staged, words, moment)
                 publication.publish(metrics, findings, moment)
@@ -136,6 +142,68 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
                 if not left:
                     renew_overview(job, metrics, publication.number_findings(findings))
     return done
+
+
+def _refuse_other_decodings(job: Job, cells: list[Cell]) -> None:
+    """Raise UsageError when the staged rows of one of ``cells`` are what another declaration made of the records."""
+    for name, hour in cells:
+        mark = job.snapshot.blocked[name, hour]
+        if mark.blocked_decoding not in (None, decoding_of(job.project.sources[mark.source]).hash):
+            raise UsageError(
+                f"the declaration of source '{mark.source}' has changed since {hour_text(hour)} of metric '{name}' was "
+                "audited, so its rows are out of date; run `hourline recompute`, then look at the hour "
+                "(`hourline quality`)"
+            )
+
+
+def _with_changed_hours(job: Job, cells: list[Cell]) -> Job:
+    """``job`` with what decoding anew has changed in ``cells``, up to the sequences that they were audited with."""
+    cutoffs: dict[str, int] = {}
+    for mark in (job.snapshot.blocked[cell] for cell in cells if cell in job.snapshot.blocked):
+        cutoffs[mark.source] = max(mark.blocked_cutoff, cutoffs.get(mark.source, 0))
+    found = {
+        name: read_changed_hours(job.database, job.project, job.project.sources[name], cutoff)
+        for name, cutoff in cutoffs.items()
+    }
+    return replace(job, changed={name: changed for name, changed in found.items() if changed})
+
+
+def _join_moved(job: Job, cells: list[Cell]) -> list[Cell]:
+    """``cells``, and the blocked hours that events have moved to or from: they are published at once, or not at all.
+
+    Raises UsageError when one of these did not pass its own audit, which nobody has accepted.
+    """
+    marks, joined = job.snapshot.blocked, set(cells)
+    problems = read_problems(job.database, job.snapshot.sources_of_blocked).blocking
+    for name in sorted({metric for metric, _ in cells}):
+        tables = next(one for one in job.snapshot.recomputed if one.metric.name == name)
+        changed = job.changed.get(tables.source.name)
+        declared = DeclaredMetric(tables.source, tables.metric)
+        moved = changed.to_publish_at_once(declared, job.snapshot) if changed else ()
+        together = {(name, hour) for hour in moved}
+        if together.isdisjoint(joined):
+            continue
+        between = f"{hour_text(min(moved))} and {hour_text(max(moved))} of metric '{name}'"
+        failed = [
+            one
+            for one in problems
+            if one.of.expectation != HELD and {(of.metric, of.hour) for of in one.hours} & (together - joined)
+        ]
+        if failed:
+            raise UsageError(
+                f"events move between {between}, so these hours are published at once, and other problems block some "
+                f"of them; look at {', '.join(one.id for one in failed)}, and accept these first: "
+                f"`{accept_command(failed)}`"
+            )
+        if {marks[cell].staged if cell in marks else None for cell in together} != {
+            marks[cell].staged for cell in together & joined
+        }:
+            raise UsageError(
+                f"events move between {between}, and these hours were not audited at once; run `hourline recompute`, "
+                "then look at them (`hourline quality`)"
+            )
+        joined |= together
+    return sorted(joined)
 
 
 def _refuse_changed(chosen: Mapping[Cell, BlockedHour], marks: Mapping[Cell, BlockedHour], done: list[Cell]) -> None:

@@ -1,8 +1,9 @@
 """Plans the hours to recompute, and says why: closed hours that were never covered, were revised since, or belong to a
 new or changed metric.
 
-A blocked hour is planned again once it may pass: after new events, with other expectations, or if the audit itself had
-failed. If something is expected of windows, new events of any hour of its windows will do.
+A blocked hour is planned again once it may pass: after new events, with other expectations, by another decoding of its
+records, or if the audit itself had failed. If something is expected of windows, new events of any hour of its windows
+will do.
 """
 
 from bisect import bisect_right
@@ -17,6 +18,7 @@ import duckdb
 from batch_layer.decoding.changed_hours import ChangedHours, read_changed_hours
 from hourline_core.errors import UsageError
 from hourline_core.ledger.coverage import HourVersions
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.pending_declarations import find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import DeclaredMetric, Metric, Project, Source, declaration_hash, expectations_hash
@@ -256,8 +258,8 @@ def _plan(
             and of_source.lack_bytes(project.source_of(metric), metric, row["hour"])
         ):
             continue
-        if of_source and (reason == CHANGED_METRIC or (reason == FORCED and _is_outdated(of_hour, of_source))):
-            reason = "; ".join(of_source.decodings.describe_changes())
+        if of_source and reason in (CHANGED_METRIC, FORCED):
+            reason = _reason_by_decoding(row, of_hour, of_source) or reason
         planned.append(
             PlannedHour(
                 row["source"],
@@ -270,7 +272,12 @@ def _plan(
                 of_hour.staged,
             )
         )
-    return planned + list(_entered_hours(project, database, changed, planned, metrics, hours))
+    # A declaration that the speed layer has not started with yet has no tables.
+    begun = {
+        tables.metric.name for tables in snapshot.metrics if tables.declaration == declarations.get(tables.metric.name)
+    }
+    chosen = begun if metrics is None else begun.intersection(metrics)
+    return planned + list(_entered_hours(project, database, changed, planned, chosen, hours))
 
 
 def _entered_hours(
@@ -278,10 +285,10 @@ def _entered_hours(
     database: duckdb.DuckDBPyConnection,
     changed: Mapping[str, ChangedHours],
     planned: list[PlannedHour],
-    metrics: list[str] | None,
+    metrics: Collection[str],
     hours: HourRange | None,
 ) -> Iterator[PlannedHour]:
-    """The hours that have events only by today's declaration, and are not listed yet."""
+    """The hours of ``metrics`` that have events only by today's declaration, and are not listed yet."""
     known = {(item.metric, item.hour) for item in planned}
     for name, of_source in changed.items():
         source = project.sources[name]
@@ -292,7 +299,7 @@ def _entered_hours(
             for metric in project.metrics_of(name):
                 if (
                     (metric.name, hour) not in known
-                    and (metrics is None or metric.name in metrics)
+                    and metric.name in metrics
                     and (hours is None or hours.start <= hour < hours.end)
                 ):
                     yield PlannedHour(name, metric.name, hour, reason, events, closed, None, None)
@@ -339,9 +346,18 @@ def _share_sessions(session: SessionWindow, blocked: list[datetime], changed: li
     return [hour for hour in blocked if is_near(hour)]
 
 
-def _is_outdated(published: HourVersions, now: ChangedHours) -> bool:
-    """Whether an hour was published by another decoding than that of now."""
-    return published.decoding is not None and published.decoding != now.decodings.now.hash
+def _reason_by_decoding(row: dict[str, Any], known: HourVersions, now: ChangedHours) -> str | None:
+    """Why the declaration of now asks for an hour that its tiles alone do not ask for. None: it does not."""
+    is_blocked = known.staged is not None
+    if row["counted"] != "missing" or is_blocked:
+        last = known.blocked_decoding if is_blocked else known.decoding
+        cutoff = row["blocked_cutoff"] if is_blocked else row["cutoff"]
+        if last == now.decodings.now.hash:
+            # The speed layer has archived records by an older declaration since.
+            return ("blocked" if is_blocked else "revised") if now.entered_after(row["hour"], cutoff) else None
+        if last is None and not now.entered_after(row["hour"], NO_CUTOFF):
+            return None  # An older version of Hourline published it. Its events stand as they were archived.
+    return "blocked" if is_blocked else "; ".join(now.decodings.describe_changes())
 
 
 def _reason(row: dict[str, Any], expectations: str) -> str:

@@ -168,6 +168,7 @@ class Publication:
                 staged=staged.version,
                 expectations=expectations,
                 covered=covered.get(hour),
+                blocked_decoding=decoding_of(aggregation.source).hash,
             )
             for hour, expectations in metric.blocked.items()
         ]

@@ -1,6 +1,6 @@
 """Publishes what was audited: the hours that passed, the findings, the drift and the reports."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -72,21 +72,36 @@ def prepare(job: Job, staged: StagedMetric, blocked: Mapping[datetime, str]) -> 
         # Events move between these hours. Those that passed would count what the blocked ones still count, or lack it.
         blocked = {**dict.fromkeys(together, blocked[held[0]]), **blocked}
     metric = MetricPublication(staged, blocked)
-    promoted = promotes(job.database, metric.aggregation, metric.passed)
+    aggregation, changed = metric.aggregation, job.changed.get(metric.aggregation.source.name)
+    is_served = any(tables.name == aggregation.name for tables in job.snapshot.served)
+
+    def stays_missing(hour: datetime) -> bool:
+        return changed is not None and changed.lack_bytes(aggregation.source, aggregation.metric, hour)
+
+    promoted = promotes(job.database, aggregation, metric.passed, is_served, stays_missing)
     passed = replace(staged, hours=metric.passed, rows=staged.rows_of(metric.passed))
     return replace(metric, drift=measure_drift(job, passed, promoted), promotes=promoted)
 
 
-def promotes(database: duckdb.DuckDBPyConnection, aggregation: AggregationPlan, passed: list[datetime]) -> bool:
+def promotes(
+    database: duckdb.DuckDBPyConnection,
+    aggregation: AggregationPlan,
+    passed: list[datetime],
+    is_served: bool,
+    stays_missing: Callable[[datetime], bool] = lambda hour: False,
+) -> bool:
     """Whether publishing ``passed`` (hours in UTC) promotes the declaration: it is not served yet, and no other hour
-    is missing.
+    is missing, but for those that no recompute can compute (``stays_missing``).
     """
+    if is_served:
+        return False
     ((hours, missing),) = database.execute(
         "SELECT count(*), list(hour) FILTER (state = 'missing') FROM hourline.metric_hours "
         "WHERE NOT served AND metric = ? AND declaration = ?",
         [aggregation.metric.name, aggregation.declaration],
     ).fetchall()
-    return hours > 0 and set(missing or []) <= set(passed)
+    # Hours that have events only by decoding anew are listed once they are published.
+    return (hours > 0 or bool(passed)) and all(hour in passed or stays_missing(hour) for hour in missing or [])
 
 
 def commit(

@@ -20,7 +20,8 @@ from threading import Thread
 from pyspark.sql import SparkSession
 
 from batch_layer.aggregate import aggregate
-from batch_layer.decoding.decode_anew import decode_anew, find_undecoded
+from batch_layer.decoding.decode_anew import decode_anew
+from batch_layer.decoding.to_decode import sources_to_decode
 from batch_layer.plan import Job, PlannedHour, join_moved_hours, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
@@ -116,13 +117,13 @@ def _decode_anew(
     on_decoded: Callable[[str, int], None],
 ) -> bool:
     """Decode anew what other declarations have decoded, a chunk in each turn. Returns whether there was something."""
-    undecoded = find_undecoded(project)
+    sources = sources_to_decode(project)
     in_turn = partial(turn, project.workspace, "batch", on_waiting)
-    for name in undecoded:
-        progress = find_progress(project, project.sources[name])
+    for source in sources:
+        progress = find_progress(project, source)
         assert progress, "a source with records has progress"
-        decode_anew(spark, project, project.sources[name], progress.sequence, partial(on_decoded, name), in_turn)
-    return bool(undecoded)
+        decode_anew(spark, project, source, progress.sequence, partial(on_decoded, source.name), in_turn)
+    return bool(sources)
 
 
 def _split(planned: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:

@@ -1,17 +1,19 @@
 """The hours that decoding anew changes, and those that must be published at once."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 import duckdb
 
-from hourline_core.ledger.decodings import ArchiveDecodings
+from hourline_core.ledger.coverage_rows import NO_CUTOFF
+from hourline_core.ledger.decodings import ArchiveDecodings, LostFields
 from hourline_core.ledger.layout import FROM_HOUR, Layout
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import DeclaredMetric, Metric, Project, Source
 from hourline_core.model.identity import words_of
-from hourline_core.sql.progress import first_arrivals_sql
+from hourline_core.sql.progress import arrived_hours_sql
 from hourline_core.storage.opening import exists, open_table
 
 
@@ -24,13 +26,30 @@ class ChangedHours:
     """The hour of the archive (null: none), the hour of now (null: none), the number of events, and the last sequence
     of those whose two hours differ.
     """
-    first_arrivals: Mapping[datetime, int] = field(default_factory=dict)
-    """By hour (UTC), the first sequence that brought an event of it. Empty if all bytes were kept."""
+    without_bytes: Collection[tuple[frozenset[str], Collection[datetime]]] = ()
+    """Fields, in lower case, that are read in another way now, and the hours (UTC) with events whose records' bytes
+    were not kept then.
+    """
 
     @property
     def entered(self) -> dict[datetime, int]:
         """By hour (UTC), the number of events that it gets, and had not in the archive."""
         return _add_up((hour, events) for _, hour, events, _ in self.moves if hour)
+
+    def entered_after(self, hour: datetime, cutoff: int) -> bool:
+        """Whether ``hour`` gets an event of a sequence above ``cutoff`` that it had not in the archive. The speed layer
+        has no tile of such an event in the hour.
+        """
+        return self._last_entered.get(hour, NO_CUTOFF) > cutoff
+
+    @cached_property
+    def _last_entered(self) -> dict[datetime, int]:
+        """By hour (UTC), the last sequence of the events that it gets, and had not in the archive."""
+        last: dict[datetime, int] = {}
+        for _, hour, _, sequence in self.moves:
+            if hour:
+                last[hour] = max(sequence, last.get(hour, NO_CUTOFF))
+        return last
 
     @property
     def left(self) -> dict[datetime, int]:
@@ -41,10 +60,8 @@ class ChangedHours:
         """Whether ``metric`` cannot be computed for ``hour``: it uses a field that is read in another way now, and the
         bytes of the hour's records were not kept.
         """
-        first, words = self.first_arrivals.get(hour), words_of(source, metric)
-        return first is not None and any(
-            fields & words and (last is None or first <= last) for fields, last in self.decodings.lost_fields
-        )
+        words = words_of(source, metric)
+        return any(fields & words and hour in hours for fields, hours in self.without_bytes)
 
     def to_publish_at_once(self, declared: DeclaredMetric, snapshot: Snapshot) -> set[datetime]:
         """The hours (UTC) between which events move, as long as one of two is not published with these events where
@@ -77,11 +94,13 @@ def read_changed_hours(
     if not decodings.others:
         return None
     uri = layout.decoded(source, decodings.now.hash)
-    first_arrivals: dict[datetime, int] = {}
-    if any(fields for fields, _ in decodings.lost_fields):
-        first_arrivals = dict(connection.execute(first_arrivals_sql(source, up_to)).fetchall())
+    without_bytes = [
+        (lost.fields, {hour for (hour,) in connection.execute(_arrived_sql(source, lost, up_to)).fetchall()})
+        for lost in decodings.lost_fields
+        if lost.fields
+    ]
     if not exists(uri, layout.storage_options):
-        return ChangedHours(decodings, first_arrivals=first_arrivals)
+        return ChangedHours(decodings, without_bytes=without_bytes)
     connection.register("_decoded", open_table(uri, layout.storage_options).to_pyarrow_dataset())
     moves = connection.execute(
         f"""
@@ -90,7 +109,11 @@ def read_changed_hours(
         [up_to],
     ).fetchall()
     connection.unregister("_decoded")
-    return ChangedHours(decodings, moves, first_arrivals)
+    return ChangedHours(decodings, moves, without_bytes)
+
+
+def _arrived_sql(source: Source, lost: LostFields, up_to: int) -> str:
+    return arrived_hours_sql(source, lost.first, up_to if lost.last is None else min(lost.last, up_to))
 
 
 def _add_up(events: Iterable[tuple[datetime, int]]) -> dict[datetime, int]:

@@ -14,14 +14,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from batch_layer.decoding.to_decode import DECODE_WRITER, decoded_up_to
 from hourline_core.compute.archive import read_version, record_columns
 from hourline_core.compute.resolve import empty_events, event_time_type
 from hourline_core.compute.validation import validate
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import DECODED_SCHEMA, FROM_HOUR, NO_EVENT_REASON, Layout, stored_names
-from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project, Source
-from hourline_core.model.decoding import Decoding
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     DECODING,
@@ -46,11 +45,8 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.nullable_schema import nullable_schema
-from hourline_core.storage.opening import exists, open_table, update
+from hourline_core.storage.opening import open_table, update
 from hourline_core.storage.version_retention import PUBLISHED
-
-_WRITER = "hourline-decode"
-"""The application id of a commit, whose version is the sequence up to which the table is complete."""
 
 _MOST_ROWS = 500_000
 """The number of archived events, and of records without one, that are decoded in one chunk. A micro-batch is not
@@ -94,25 +90,6 @@ def decode_anew(
     return True
 
 
-def decoded_up_to(layout: Layout, source: Source, decoding: Decoding) -> int:
-    """The sequence up to which the records of ``source`` are decoded anew by ``decoding``. 0: none are."""
-    uri = layout.decoded(source, decoding.hash)
-    if not exists(uri, layout.storage_options):
-        return 0
-    return open_table(uri, layout.storage_options).transaction_version(_WRITER) or 0
-
-
-def find_undecoded(project: Project) -> dict[str, ArchiveDecodings]:
-    """The sources that have records which are to be decoded anew, by name. Raises TableError."""
-    layout, found = Layout.of(project), {}
-    for source in project.sources.values():
-        if progress := find_progress(project, source):
-            decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
-            if decoded_up_to(layout, source, decodings.now) < decodings.last_of_others(progress.sequence):
-                found[source.name] = decodings
-    return found
-
-
 class _Decoding:
     def __init__(
         self,
@@ -142,11 +119,11 @@ class _Decoding:
         update(self._table)
         if self._done() < last:
             rows = self._decode(max(first, self._done() + 1), last)
-            commits.append(self._table, rows, {"sequence": last}, [_WRITER], last)
+            commits.append(self._table, rows, {"sequence": last}, [DECODE_WRITER], last)
             on_chunk(rows.num_rows)
 
     def _done(self) -> int:
-        return self._table.transaction_version(_WRITER) or 0
+        return self._table.transaction_version(DECODE_WRITER) or 0
 
     def list_chunks(self, up_to: int) -> Iterator[tuple[int, int]]:
         """Ranges of sequences, first and last, up to ``up_to``, whose records are not decoded anew yet. The last one

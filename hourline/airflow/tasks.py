@@ -16,13 +16,13 @@ PARTITION_KEY = "%Y-%m-%dT%H:00:00"
 
 def plan_hours(settings: Settings) -> dict[str, Any] | None:
     """The result of `hourline plan`, and in the log whether this run's own hour has closed. None when there is nothing
-    to recompute.
+    to recompute, and nothing to decode anew.
 
     A run of Airflow's backfill always recomputes its hour.
     """
     hour = _own_hour()
     planned = run_for_results(settings, "plan", *(("--hour", hour_text(hour)) if hour else ()))
-    return planned if planned["planned"] or _is_forced() else None
+    return planned if planned["planned"] or planned["to_decode"] or _is_forced() else None
 
 
 def recompute_hours(settings: Settings) -> dict[str, Any]:

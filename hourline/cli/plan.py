@@ -27,21 +27,22 @@ def plan(
 ) -> None:
     """List the hours that need a recompute, and why."""
     declared = load(project, workspace)
-    from batch_layer.decoding.decode_anew import find_undecoded
+    from batch_layer.decoding.to_decode import sources_to_decode
     from batch_layer.plan import plan as plan_hours
 
-    undecoded = find_undecoded(declared)
     planned = plan_hours(declared, chosen_metrics(declared, metric))
+    to_decode = [source.name for source in sources_to_decode(declared)]
     pending = note_pending(declared)
+    for name in to_decode:
+        note(
+            f"{name}: another declaration has decoded archived records, which may belong to further hours; "
+            "`hourline recompute` decodes them anew, and recomputes these hours, too"
+        )
     if hour is not None:
         _say_open(declared, parse_hour(hour))
-    for source, decodings in undecoded.items():
-        words = "; ".join(decodings.describe_changes())
-        note(f"{source}: the next recompute decodes archived records anew, which may change other hours, too: {words}")
     if results is not None:
-        # What is decoded anew may lie in hours that nobody knows yet.
-        wanted = len(planned) + len(undecoded)
-        results.write_text(json.dumps({"planned": wanted, "hours": len({item.hour for item in planned})}))
+        count = {"planned": len(planned), "hours": len({item.hour for item in planned}), "to_decode": len(to_decode)}
+        results.write_text(json.dumps(count))
     if format is ReportFormat.JSON:
         columns = ("metric", "hour", "reason", "events")
         say_json([{name: getattr(item, name) for name in columns} for item in planned])
@@ -51,12 +52,8 @@ def plan(
             [(item.hour, item.metric, item.reason, item.events) for item in planned],
             right=["events"],
         )
-    else:
-        say(
-            "no hour wants recomputing yet"
-            if undecoded
-            else "nothing wants recomputing" + ("; a declaration is pending" if pending else "")
-        )
+    elif not to_decode:
+        say("nothing wants recomputing" + ("; a declaration is pending" if pending else ""))
 
 
 def _say_open(project: "Project", hour: datetime) -> None:

@@ -46,7 +46,7 @@ def recompute(
     if problem is not None and (start is not None or metric or include_open):
         raise UsageError("give --problem alone: it names its hours and metrics")
     declared = load(project, workspace)
-    from batch_layer.decoding.decode_anew import find_undecoded
+    from batch_layer.decoding.to_decode import sources_to_decode
     from batch_layer.plan import plan as plan_hours
     from batch_layer.plan import plan_problem, plan_range
     from batch_layer.recompute import recompute as recompute_hours
@@ -66,7 +66,7 @@ def recompute(
     if hours is not None and not include_open:
         refuse_open(planned)
     done: list[Recomputed] = []
-    if planned or find_undecoded(declared):
+    if planned or sources_to_decode(declared):
         if planned:
             count = (
                 f"{len({item.hour for item in planned})} hour(s) of {len({item.metric for item in planned})} metric(s)"

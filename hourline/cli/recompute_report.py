@@ -22,8 +22,8 @@ _MOST_NAMES = 6
 
 
 def start_in_words(planned: Iterable["PlannedHour"]) -> str:
-    """How the line about a recompute ends: Spark starts unless all hours are without events."""
-    return "; starting Spark" if any(item.events for item in planned) else ", without events"
+    """How the line about a recompute ends: Spark starts, unless no event is known that arrived in one of the hours."""
+    return "; starting Spark" if any(item.events for item in planned) else ", in which no event has arrived"
 
 
 def report_waiting(process: int) -> None:

@@ -39,6 +39,8 @@ class HourVersions(NamedTuple):
     staged: int | None
     decoding: str | None = None
     """The hash of the decoding by which it was published. None: it is not known."""
+    blocked_decoding: str | None = None
+    """The hash of the decoding by which it was blocked. None: it is not blocked, or that is not known."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,10 @@ class Coverage:
 
     def versions(self) -> dict[tuple[str, str, datetime], HourVersions]:
         """By metric, declaration and hour, the versions of the tables that hold its rows."""
-        rows = self._hours().select([*_KEY, "version", "staged", "decoding"]).to_pylist()
+        rows = self._hours().select([*_KEY, "version", "staged", "decoding", "blocked_decoding"]).to_pylist()
         return {
             (row["metric"], row["declaration"], row["hour"]): HourVersions(
-                row["version"], row["staged"], row["decoding"]
+                row["version"], row["staged"], row["decoding"], row["blocked_decoding"]
             )
             for row in rows
         }

@@ -44,6 +44,11 @@ COVERAGE_COLUMNS: Columns = {
         "The decoding of the source by which the published recompute counted events. Null in other rows, and in hours "
         "that Hourline 0.2 or earlier published.",
     ),
+    "blocked_decoding": Column(
+        pa.string(),
+        "In a blocked hour: the decoding of the source by which that recompute counted events. Null in other rows, and "
+        "in hours that Hourline 0.2 or earlier blocked.",
+    ),
 }
 COVERAGE_SCHEMA = schema_of(COVERAGE_COLUMNS)
 NO_CUTOFF = -1
@@ -83,6 +88,8 @@ class BlockedHour:
     """The hash of the expectations of its audit. Empty if the audit itself failed."""
     covered: CoveredHour | None
     """What was published before. None: nothing was."""
+    blocked_decoding: str | None = None
+    """The hash of the decoding by which that recompute counted events. None: Hourline 0.2 or earlier blocked it."""
 
 
 @dataclass(frozen=True)
@@ -135,4 +142,5 @@ def _row(columns: Mapping[str, Any]) -> CoverageRow:
     covered = None if columns["cutoff"] is None else CoveredHour(*of, hour, *published, columns["decoding"])
     if covered is not None and columns["staged"] is None:
         return covered
-    return BlockedHour(*of, hour, columns["blocked_cutoff"], columns["staged"], columns["expectations"], covered)
+    blocked = (columns["blocked_cutoff"], columns["staged"], columns["expectations"])
+    return BlockedHour(*of, hour, *blocked, covered, columns["blocked_decoding"])

@@ -70,6 +70,18 @@ def note_decoding(events: DeltaTable, now: Decoding, sequence: int, moment: date
 
 
 @dataclass(frozen=True)
+class LostFields:
+    """What cannot be decoded anew of the records of some sequences, since their bytes were not kept."""
+
+    fields: frozenset[str]
+    """The names, in lower case, of the fields that are read in another way now."""
+    first: int
+    """The first sequence whose records may be such ones."""
+    last: int | None
+    """The last one. None: there may be further ones."""
+
+
+@dataclass(frozen=True)
 class ArchiveDecodings:
     """The decodings of an archive, seen from the one that is declared now."""
 
@@ -94,12 +106,10 @@ class ArchiveDecodings:
         return [self.now.hash, *(one.hash for one in self.used if not one.raw and one.hash != self.now.hash)]
 
     @cached_property
-    def lost_fields(self) -> list[tuple[frozenset[str], int | None]]:
-        """The fields, in lower case, that are read in another way now, of each decoding whose records' bytes were not
-        kept; with the last sequence that it may have made. None: it may make further ones.
-        """
+    def lost_fields(self) -> list["LostFields"]:
+        """The fields that are read in another way now, of each decoding whose records' bytes were not kept."""
         return [
-            (changed_fields(one, self.now), last)
+            LostFields(changed_fields(one, self.now), one.first_sequence, last)
             for one, last in self._with_ends()
             if not one.raw and one.hash != self.now.hash
         ]

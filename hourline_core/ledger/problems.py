@@ -34,6 +34,9 @@ _FOUND = 3
 UNKNOWN = "unknown"
 """Stands for the expectation that has blocked an hour whose findings are no longer kept."""
 
+HELD = "published at once"
+"""Stands for the expectation of an hour that passed its audit, and waits for another one: events move between them."""
+
 
 @dataclass(frozen=True)
 class Identity:

@@ -64,6 +64,8 @@ def _changes(before: Decoding, now: Decoding) -> Iterator[tuple[str | None, str]
             value, was = new[name].get(setting), old[name].get(setting)
             if value != was:
                 yield name, f"the {setting} of field '{name}', which was {_text(was)}, is {_text(value)}"
+    if before.hash and before.raw != now.raw:
+        yield None, f"raw, which was {_text(before.raw)}, is {_text(now.raw)}"
     for setting in _OF_SOURCE:
         value, was = now.declared.get(setting), before.declared.get(setting)
         if value != was:

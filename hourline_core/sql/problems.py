@@ -12,6 +12,7 @@ import pyarrow as pa
 from hourline_core.ledger.overlapping_problems import tell_overlaps
 from hourline_core.ledger.problem_grouping import group_failures
 from hourline_core.ledger.problems import (
+    HELD,
     UNKNOWN,
     FailedHour,
     Identity,
@@ -62,8 +63,8 @@ def read_problems(
 
 def _failed_sql(quality: str) -> str:
     """A query: each finding that failed, for each metric that it concerns, in the order of publications. A blocked hour
-    whose findings are no longer kept has a row that stands for them. Those that warned in hours that are no longer
-    shown are left out.
+    whose findings are no longer kept, or which waits for another one, has a row that stands for them. Those that warned
+    in hours that are no longer shown are left out.
     """
     # An expectation on the events of a source concerns each of its metrics that was audited with it.
     return f"""
@@ -84,10 +85,13 @@ def _failed_sql(quality: str) -> str:
             WHERE f.severity = 'fail' OR f.hour > s.before
         ),
         forgotten AS (
-            SELECT b.source, b.metric, '{UNKNOWN}', '', '', 'declaration', 'fail', '', 'hour', b.metric, b.hour, 0,
-                   NULL, NULL, NULL, NULL, NULL, NULL, 'the findings of its audit are no longer kept', NULL
+            SELECT b.source, b.metric, if(a.hour IS NULL, '{UNKNOWN}', '{HELD}'), '', '', 'declaration', 'fail', '',
+                   'hour', b.metric, b.hour, coalesce(a.publication, 0), NULL, NULL, NULL, NULL, NULL, NULL,
+                   if(a.hour IS NULL, 'the findings of its audit are no longer kept',
+                      'it passed, but events move between it and an hour that did not'), NULL
             FROM _blocked b ANTI JOIN (FROM failed WHERE ended IS NULL AND severity = 'fail') f
                 ON f.of_metric = b.metric AND f.hour = b.hour
+            LEFT JOIN (FROM audits WHERE ended IS NULL) a ON a.metric = b.metric AND a.hour = b.hour
         )
         SELECT f.* REPLACE (epoch_us(f.hour) AS hour, epoch_us(f.audited) AS audited),
                f.ended IS NULL AND (f.severity <> 'fail' OR b.hour IS NOT NULL) AS is_open,

@@ -81,7 +81,7 @@ def source_hours_sql(source: Source, sequence: int, now: datetime, decoding: str
         SELECT hour, arrived + {"coalesce(moved, 0)" if decoding else "0"} AS events, arrived, late, clock, closed
         FROM (
             SELECT hour, if(hour = with_events, events, 0) AS arrived, if(hour = with_events, late, 0) AS late, clock,
-                   hour + {closes_after} <= clock AS closed
+                   coalesce(hour + {closes_after} <= clock, false) AS closed
             FROM listed
         ){f" LEFT JOIN ({counts}) USING (hour)" if decoding else ""}"""
 
@@ -140,14 +140,12 @@ def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
         WHERE sequence < {before} AND sequence <= {sequence} GROUP BY ALL"""
 
 
-def first_arrivals_sql(source: Source, sequence: int) -> str:
-    """A query: hour, first of each hour with events up to ``sequence``; ``first`` is the lowest sequence that brought
-    one.
-    """
+def arrived_hours_sql(source: Source, first: int, last: int) -> str:
+    """A query: hour, each to which a sequence from ``first`` to ``last`` brought an event."""
     return f"""
-        SELECT arrival.hour AS hour, min(sequence) AS first
+        SELECT DISTINCT arrival.hour AS hour
         FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
-        WHERE sequence <= {sequence} GROUP BY ALL"""
+        WHERE sequence BETWEEN {first} AND {last}"""
 
 
 def counts_sql(source: Source, sequence: int) -> str:

@@ -13,6 +13,10 @@ import pytest
 import serving_layer
 from batch_layer.plan import plan
 from hourline import load_project
+from hourline.exit_status import BLOCKED
+from hourline_core.errors import UsageError
+from hourline_core.ledger.raw_records import notes_on_raw_records
+from hourline_core.model import Project
 from hourline_core.model.hours import parse_hour
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
@@ -64,10 +68,19 @@ class Shop:
             (self._folder / name).write_text(text)
         self._stack.project = load_project(self._folder, {"KAFKA": self._kafka})
 
-    def send(self, records: Iterable[Row | bytes]) -> None:
+    @property
+    def project(self) -> Project:
+        """The declarations of now."""
+        return self._stack.project
+
+    def send(self, records: Iterable[Row | bytes], older: Project | None = None) -> None:
+        """Send ``records``, and read them by the declarations of now, or by those of a speed layer that is ``older``."""
         values = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
         self._stack.send_refused("sales", values)
+        now = self.project
+        self._stack.project = older or now
         self._stack.drain()
+        self._stack.project = now
 
     def drain(self) -> None:
         self._stack.drain()
@@ -79,7 +92,7 @@ class Shop:
             reasons[item.reason].add(f"{item.hour:%H}")
         return dict(reasons)
 
-    def command(self, *arguments: str, status: int = 0) -> str:
+    def command(self, *arguments: str, status: int | None = 0) -> str:
         return self._stack.command(*arguments, status=status)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -265,3 +278,102 @@ def test_a_field_gets_another_type(kafka: str, tmp_path: Path, is_kept: bool) ->
         assert reasons["field 'amount': got 60, want string"] == 1
     else:
         assert set(shop.plan()) <= {"never covered"}
+
+
+def test_events_count_that_a_speed_layer_rejects_by_an_older_declaration(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "older_speed_layer")
+    metric, source = "{source: sales, measures: {sales: count}}", "fields: {id: string, at: timestamp, amount: TYPE}"
+    shop.declare(f"{source.replace('TYPE', 'long')}\nevent_time: at\nid: id", metric)
+    shop.send([sale(number) for number in range(240)])
+    older = shop.project
+    shop.declare(f"{source.replace('TYPE', 'double')}\nevent_time: at\nid: id", metric)
+    shop.command("recompute")
+    assert shop.plan() == {}
+    # The speed layer has not started again. s7 has counted before.
+    shop.send([sale(number, amount=0.5, id=f"s{id}") for number, id in [(7, 7), *enumerate(range(300, 310))]], older)
+    results = tmp_path / "results.json"
+    shop.command("plan", "--results", str(results))
+    assert json.loads(results.read_text()) == {"planned": 0, "hours": 0, "to_decode": 1}
+    shop.command("recompute")
+    assert shop.query("SELECT hour, sales, state FROM revenue ORDER BY hour LIMIT 2") == [
+        (parse_hour("2026-03-02T08"), 70, "final"),
+        (parse_hour("2026-03-02T09"), 60, "final"),
+    ]
+
+
+def test_a_person_accepts_all_hours_between_which_events_move(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "accepted_moves")
+    records = [sale(number) for number in range(240)]
+    shop.send(records)
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T12", "--include-open")
+    before = shop.query("SELECT hour, sales, amount FROM revenue ORDER BY hour")
+    moved = "fields: {id: string, at: timestamp, sent_at: timestamp, amount: long}\nevent_time: sent_at\nid: id"
+    metric = (
+        "{source: sales, measures: {sales: count, amount: sum(amount)}, "
+        "expectations: [{expect_column_values_to_be_between: {column: sales, min_value: 20}}]}"
+    )
+    shop.declare(moved, metric)
+    shop.command("recompute", status=BLOCKED)
+    assert shop.query("SELECT hour, sales, amount FROM revenue ORDER BY hour") == before
+    found = shop.command("quality", "--blocked", status=None)
+    assert "it passed, but events move between it and an hour that did not" in found
+    # What was audited is not what another declaration makes of the records.
+    shop.declare(moved.replace("amount: long", "amount: long, shop: string"), metric)
+    assert shop.plan() == {"blocked": {"08", "09"}}
+    words = ("--reason", "few are right")
+    with pytest.raises(UsageError, match="the declaration of source 'sales' has changed since 2026-03-02T08:00Z"):
+        shop.command("publish", "--accept", "revenue", "2026-03-02T08", *words)
+    shop.declare(moved, metric)
+    with pytest.raises(UsageError, match="events move between 2026-03-02T08:00Z and 2026-03-02T12:00Z"):
+        shop.command("publish", "--accept", "revenue", "2026-03-02T09", *words)
+    assert shop.query("SELECT hour, sales, amount FROM revenue ORDER BY hour") == before
+    shop.command("publish", "--accept", "revenue", "2026-03-02T08", *words)
+    answer = shop.query("SELECT hour, sales, amount FROM revenue ORDER BY hour")
+    assert {row[:1]: row[1:] for row in answer} == by_hour(records, "sent_at", lambda record: (), "amount")
+    assert shop.query("SELECT DISTINCT cause FROM drift WHERE cause = 'unexplained'") == []
+    assert shop.plan() == {}
+
+
+def test_a_corrected_type_gives_results_of_records_that_were_all_rejected(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "all_rejected")
+    source = "fields: {id: string, at: timestamp, amount: TYPE}\nevent_time: at\nid: id"
+    shop.declare(source.replace("TYPE", "boolean"), "{source: sales, measures: {sales: count}}")
+    records = [sale(number) for number in range(120)]
+    shop.send(records)
+    shop.declare(source.replace("TYPE", "long"), FILES["metrics/revenue.yaml"])
+    hours = ("--from", "2026-03-02T08", "--to", "2026-03-02T10", "--include-open")
+    # The metric has another declaration, which begins with the next start of the speed layer.
+    assert "nothing to recompute" in shop.command("recompute", *hours)
+    assert shop.query("FROM revenue") == []
+    shop.drain()
+    shop.command("recompute", *hours)
+    answer = shop.query("SELECT hour, sales, amount FROM revenue WHERE state = 'final'")
+    assert {row[:1]: row[1:] for row in answer} == by_hour(records, "at", lambda record: (), "amount")
+    # No event has arrived that gives the source a clock.
+    assert shop.query("SELECT DISTINCT closed FROM hours") == [(False,)]
+    assert "final" in shop.command("status")
+    assert "2026-03-02 09:00 UTC: final" in shop.command("explain", "revenue", "2026-03-02T09")
+
+
+def test_hours_lack_the_bytes_of_their_own_records_only(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka, "kept_again")
+    source = "fields: {id: string, at: timestamp, amount: long}\nevent_time: at\nid: id"
+    shop.declare(source, FILES["metrics/revenue.yaml"])
+    shop.send([sale(number) for number in range(60)])
+    shop.declare(f"{source}\nraw: false", FILES["metrics/revenue.yaml"])
+    shop.send([sale(number) for number in range(60, 120)])
+    shop.declare(
+        source.replace("long", "long, tip: double"), "{source: sales, measures: {sales: count, amount: sum(tip)}}"
+    )
+    shop.send([sale(number) for number in range(120, 180)])
+    (words,) = notes_on_raw_records(shop.project)
+    assert "the bytes of the records from sequence 2 up to sequence 2 were not kept" in words
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T11", "--include-open")
+    answer = shop.query("SELECT hour, sales, amount, state FROM revenue ORDER BY hour")
+    assert answer == [
+        (parse_hour("2026-03-02T08"), 60, sum(range(60)) / 4, "final"),
+        (parse_hour("2026-03-02T10"), 60, sum(range(120, 180)) / 4, "final"),
+    ]
+    assert shop.query("SELECT hour FROM hours WHERE kind = 'metric' AND state = 'missing'") == [
+        (parse_hour("2026-03-02T09"),)
+    ]

@@ -196,7 +196,8 @@ class Protocol(RuleBasedStateMachine):
         publication = Publication(self.project)
         passed = [HOURS[hour] for hour in sorted(chosen - blocked)]
         with open_database(self.project) as (database, snapshot):
-            promoted = {one.name: promotes(database, one, passed) for one in aggregations}
+            served = {tables.name for tables in snapshot.served}
+            promoted = {one.name: promotes(database, one, passed, one.name in served) for one in aggregations}
         cutoff = snapshot.progress["clicks"].sequence
         hours = [HOURS[hour] for hour in sorted(chosen)]
         counted = [hour for sequence, hour in self.finished if hour in chosen and sequence <= cutoff]
