@@ -1,6 +1,6 @@
 """Deduplication in a recompute: which event of an id counts in an hour, exactly, among all that the archive holds.
 
-The speed layer's is in ``speed_layer/deduplication.py``: it compares each event with the ids it holds in memory.
+The speed layer's is in ``speed_layer/intake/deduplication.py``: it compares each event with the ids it holds in memory.
 """
 
 from pyspark.sql import DataFrame, Window

@@ -22,8 +22,8 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import EVENT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model.hours import HOUR
-from speed_layer.maintenance import MICRO_BATCHES, maintain_source
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.maintenance import MICRO_BATCHES, maintain_source
+from speed_layer.commit.source_tables import open_source_tables
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 BATCH = 100_000

@@ -31,7 +31,7 @@ from benchmarks.running import run
 from hourline_core.model import Project
 from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection
-from speed_layer.maintenance import MICRO_BATCHES
+from speed_layer.commit.maintenance import MICRO_BATCHES
 
 ROUNDS = 11
 HOURLY, SECONDS = 24, 210

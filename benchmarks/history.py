@@ -27,8 +27,8 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
-from speed_layer.maintenance import maintain_after
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.maintenance import maintain_after
+from speed_layer.commit.source_tables import open_source_tables
 
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 SHOPS = [f"shop {number:02}" for number in range(20)]

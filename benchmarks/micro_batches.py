@@ -45,8 +45,8 @@ from hourline_core.model import Project
 from hourline_core.model.scratch_columns import OUTCOME
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.topics import ensure_topic
-from speed_layer.kafka_stream import read_topics
-from speed_layer.maintenance import MICRO_BATCHES
+from speed_layer.commit.maintenance import MICRO_BATCHES
+from speed_layer.kafka.read_topics import read_topics
 from speed_layer.run import run as run_speed
 from speed_layer.spark_session import speed_session
 

@@ -36,10 +36,10 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
 )
-from speed_layer.maintenance import maintain_after
-from speed_layer.micro_batch import Finished
-from speed_layer.open_micro_batch import open_micro_batch
-from speed_layer.record_origin import Origin
+from speed_layer.commit.maintenance import maintain_after
+from speed_layer.commit.micro_batch import Finished
+from speed_layer.commit.open_micro_batch import open_micro_batch
+from speed_layer.kafka.record_origin import Origin
 
 _ROWS_LOOKED_AT = 1000
 

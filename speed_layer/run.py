@@ -22,14 +22,14 @@ from hourline_core.faults import log_fault
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.fault_context import surroundings_of
-from speed_layer.awaited_topics import AwaitedTopics
-from speed_layer.gaps import OnLoss, has_gaps, pass_gaps
-from speed_layer.kafka_watch import KafkaWatch
-from speed_layer.micro_batch import Finished
-from speed_layer.restarts import run_again_after_kafka
-from speed_layer.start_stream import StreamEnvironment, start_stream
-from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
-from speed_layer.takeover import TakeoverCheck
+from speed_layer.commit.micro_batch import Finished
+from speed_layer.kafka.awaited_topics import AwaitedTopics
+from speed_layer.kafka.kafka_watch import KafkaWatch
+from speed_layer.recovery.gaps import OnLoss, has_gaps, pass_gaps
+from speed_layer.recovery.restarts import run_again_after_kafka
+from speed_layer.recovery.takeover import TakeoverCheck
+from speed_layer.streams.start_stream import StreamEnvironment, start_stream
+from speed_layer.streams.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
 
 
 def run(

@@ -24,8 +24,8 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.runtime.spark import spark_session, stop_spark
-from speed_layer.fold_tiles import Fold, connect_for_folds
-from speed_layer.record_plan import RecordPlan
+from speed_layer.intake.fold_tiles import Fold, connect_for_folds
+from speed_layer.intake.record_plan import RecordPlan
 
 # Micro-batches are small, so planning takes most of their time. Re-planning at run time costs more than it saves.
 # Spark waits for pollingDelay only while there are no new records. With its default of 10 ms, an idle stream and its

@@ -20,7 +20,7 @@ from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model.scratch_columns import VALUE
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.topics import topic_offsets
-from speed_layer.kafka_stream import read_topics, starting_offsets
+from speed_layer.kafka.read_topics import read_topics, starting_offsets
 from speed_layer.spark_session import speed_session
 
 FIELDS = "shop string, at bigint, amount double, quantity int"

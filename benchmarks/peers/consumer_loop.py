@@ -23,7 +23,7 @@ from pyarrow import json
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.storage.compaction import SMALL_BYTES
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.maintenance import MERGED, MICRO_BATCHES
+from speed_layer.commit.maintenance import MERGED, MICRO_BATCHES
 
 ORDERS = pa.schema({"shop": pa.string(), "customer": pa.int64(), "amount": pa.int64(), "at": pa.int64()})
 TILES = pa.schema(

@@ -17,8 +17,8 @@ from hourline.exit_status import INTERRUPTED
 if TYPE_CHECKING:
     from batch_layer.publish import Recomputed
     from hourline_core.model import Project, Source
+    from speed_layer.commit.micro_batch import Finished
     from speed_layer.import_files import HistoryFile
-    from speed_layer.micro_batch import Finished
 
 
 def import_(

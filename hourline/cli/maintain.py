@@ -40,7 +40,7 @@ def maintain(
 def _maintain_speed_layer(project: "Project", dry_run: bool) -> Iterator[str]:
     """The speed layer's lease is released between two sources, so that it can start."""
     from hourline_core.runtime.lease import lease, lease_holder
-    from speed_layer.maintenance import maintain_stopped
+    from speed_layer.commit.maintenance import maintain_stopped
 
     for source in project.sources.values():
         if process := lease_holder(project.workspace, "speed"):

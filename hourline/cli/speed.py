@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hourline_core.model import Project
     from hourline_core.runtime.file_lock import HeldLock
-    from speed_layer.micro_batch import Finished
+    from speed_layer.commit.micro_batch import Finished
 
 
 def speed(

@@ -14,8 +14,8 @@ from hourline_core.model.topics import topic_text
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.kafka_records import Partition
 from hourline_core.runtime.topics import ensure_topic, find_topics, offsets_at, topic_offsets
-from speed_layer.continuity import differing_records
-from speed_layer.lost_records import deleted_ranges, describe_gaps
+from speed_layer.kafka.continuity import differing_records
+from speed_layer.recovery.lost_records import deleted_ranges, describe_gaps
 from speed_layer.reset.positions import (
     Available,
     Move,

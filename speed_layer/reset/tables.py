@@ -12,7 +12,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
-from speed_layer.source_tables import clear_unfinished, open_quarantine
+from speed_layer.commit.source_tables import clear_unfinished, open_quarantine
 
 Touched = tuple[str, str]
 """What a reset changes, in words."""

@@ -16,7 +16,7 @@ from batch_layer.publication import Publication
 from hourline.cli import run
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.ledger.token import AnswerToken
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support import bare_tables
 from tests.support.bare_tables import BASE, METRICS, TILINGS, BareTables, hour
 from tests.support.project_files import write_project

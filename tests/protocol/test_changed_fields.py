@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import serving_layer
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.source_tables import open_source_tables
 from tests.support.visits import FIELDS, Visit, Visits, hour
 
 

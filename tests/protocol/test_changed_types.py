@@ -13,7 +13,7 @@ from hourline_core.storage import commits, creation
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.source_tables import open_source_tables
 from tests.support.visits import FIELDS, Visit, Visits
 
 OLD = pa.schema({"sequence": pa.int64(), "weight": pa.bool_()})

@@ -14,7 +14,7 @@ import pytest
 import hourline_core.storage
 from hourline_core.model.hours import HOUR, wall_clock
 from hourline_core.runtime import failpoints
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import BareTables
 from tests.support.failpoint_places import CHAIN
 from tests.support.forked import start

@@ -15,7 +15,7 @@ from hourline_core.model.hours import HOUR
 from serving_layer.reports.gaps import list_gaps
 from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.status import report_status
-from speed_layer.progress_compaction import compact_progress
+from speed_layer.commit.progress_compaction import compact_progress
 from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, hour
 
 EVENTS = [0, 1, 2, 3, 4, 5, 3]

@@ -8,7 +8,7 @@ import pytest
 import serving_layer
 from hourline_core.errors import BrokerError, ConflictError
 from hourline_core.ledger.source_clock import PartitionClock, SourceClock
-from speed_layer.idle_partitions import IdlePartitions, Offsets
+from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
 from tests.support.visits import Visit, Visits, hour
 
 IDLE = timedelta(minutes=30)

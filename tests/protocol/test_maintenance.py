@@ -30,7 +30,7 @@ from hourline_core.runtime import failpoints
 from hourline_core.runtime.lease import lease, turn
 from hourline_core.storage import commits
 from hourline_core.storage.opening import open_table
-from speed_layer.maintenance import maintain_stopped
+from speed_layer.commit.maintenance import maintain_stopped
 from tests.support.bare_tables import BASE, SOURCE, TILINGS, BareTables, hour
 from tests.support.forked import start
 from tests.support.frozen_process import PATIENCE

@@ -11,7 +11,7 @@ from hourline import Project, load_project
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.storage.opening import open_table
-from speed_layer.maintenance import maintain_stopped
+from speed_layer.commit.maintenance import maintain_stopped
 from speed_layer.reset import MetricReset
 from tests.support.kept_workspace import FOLDER
 

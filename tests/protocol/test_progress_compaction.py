@@ -22,7 +22,7 @@ from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.late import list_late_hours
 from serving_layer.reports.lineage import explain_number
 from serving_layer.reports.status import report_status
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from speed_layer.reset import MetricReset
 from tests.support import bare_tables
 from tests.support.bare_tables import BASE, METRICS, BareTables, hour

@@ -29,7 +29,7 @@ from hourline_core.model import EventTime, Field, Source
 from hourline_core.sql.progress import COUNTS, counts_sql, last_arrivals_sql, late_sql, source_hours_sql, started_sql
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.progress_compaction import compact_progress
+from speed_layer.commit.progress_compaction import compact_progress
 from tests.support.examples import examples
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)

@@ -26,7 +26,7 @@ from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model.hours import HourRange, wall_clock
 from hourline_core.storage.compaction import compact, count_compactable
 from hourline_core.storage.opening import open_table
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import BASE, METRICS, SOURCE, TILINGS, BareTables, hour, tiles
 
 

@@ -27,14 +27,14 @@ from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.model import scratch_columns as columns
 from hourline_core.runtime import failpoints
 from serving_layer.reports.status import report_project_status
-from speed_layer.deduplication import Deduplicator
-from speed_layer.maintenance import maintain_source
-from speed_layer.micro_batch import MicroBatch, Read
-from speed_layer.offset_order import OffsetOrder, OffsetsReached
-from speed_layer.record_origin import Origin
-from speed_layer.record_plan import RecordPlan
-from speed_layer.reprocessing import Reprocessing
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.maintenance import maintain_source
+from speed_layer.commit.micro_batch import MicroBatch, Read
+from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.commit.source_tables import open_source_tables
+from speed_layer.intake.deduplication import Deduplicator
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.kafka.record_origin import Origin
+from speed_layer.recovery.reprocessing import Reprocessing
 from tests.support.examples import examples
 from tests.support.project_files import write_project
 from tests.support.user_classes import SPREAD

@@ -22,7 +22,7 @@ from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCo
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.hours import sql_timestamp
 from serving_layer import Connection
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.source_tables import open_source_tables
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 240

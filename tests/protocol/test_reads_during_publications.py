@@ -20,7 +20,7 @@ import serving_layer
 from batch_layer.maintenance import Maintenance
 from hourline_core.storage.opening import open_table
 from serving_layer import Connection
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import METRICS, BareTables, expected, hour
 
 OF_EACH = 10

@@ -9,8 +9,8 @@ from hourline_core.ledger.layout import REJECTED_SCHEMA, Layout
 from hourline_core.ledger.progress_rows import OffsetsRead, Position, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.model.scratch_columns import OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
-from speed_layer.reprocessing import Reprocessing, drop_reprocessed
-from speed_layer.source_tables import SourceTables, open_source_tables
+from speed_layer.commit.source_tables import SourceTables, open_source_tables
+from speed_layer.recovery.reprocessing import Reprocessing, drop_reprocessed
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 SOURCE = Source(name="s", topic=("a", "b"), fields={"n": Field(type="int")}, event_time=EventTime(expression="at"))

@@ -15,7 +15,7 @@ import serving_layer
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import open_table
 from serving_layer.shared_snapshot import NEWEST
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables, expected
 
 HOURS = [0, 1, 1, 2, 3, 0, 2, 2, 1, 3, 3, 0, 1, 2, 2, 3, 1, 0, 2, 3]

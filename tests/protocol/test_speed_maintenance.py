@@ -15,7 +15,7 @@ from hourline_core.storage.compaction import compact
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.maintenance import MERGED, MICRO_BATCHES, maintain_after, maintain_source
+from speed_layer.commit.maintenance import MERGED, MICRO_BATCHES, maintain_after, maintain_source
 from tests.support.bare_tables import BareTables
 
 

@@ -18,7 +18,7 @@ from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import wall_clock
 from hourline_core.storage.opening import open_table
-from speed_layer.maintenance import maintain_source, maintain_stopped
+from speed_layer.commit.maintenance import maintain_source, maintain_stopped
 from tests.support.bare_tables import METRICS, SOURCE, BareTables
 
 HOURS = [0, 1, 2, 0, 1, 3, 2, 0, 4, 3, 1, 5, 0, 4, 6, 2, 5, 7, 1, 6]

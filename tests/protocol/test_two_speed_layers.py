@@ -14,7 +14,7 @@ from hourline_core.errors import ConflictError
 from hourline_core.ledger.layout import REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
-from speed_layer.source_tables import SourceTables, open_source_tables
+from speed_layer.commit.source_tables import SourceTables, open_source_tables
 
 SOURCE = Source(name="clicks", topic="clicks", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))
 METRIC = Metric(name="totals", source="clicks", dimensions={}, measures={"n": Measure(kind="count")})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import BareTables
 from tests.support.frozen_process import FrozenTables
 

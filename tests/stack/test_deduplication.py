@@ -10,7 +10,7 @@ from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.model.scratch_columns import HOUR, ID_HASH
 from hourline_core.runtime.spark import spark_session
-from speed_layer.deduplication import archived_id_hashes
+from speed_layer.intake.deduplication import archived_id_hashes
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 

@@ -26,8 +26,8 @@ from hourline_core.compute.resolve import apply_where, empty_events, with_derive
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOME, PARTITION, PLACE
 from hourline_core.runtime.spark import spark_session
-from speed_layer.fold_tiles import Fold, connect_for_folds
-from speed_layer.record_rows import with_outcome
+from speed_layer.intake.fold_tiles import Fold, connect_for_folds
+from speed_layer.intake.record_rows import with_outcome
 from tests.support.user_classes import keyed_fold, user_measure
 from tests.support.window_oracle import parse_window
 

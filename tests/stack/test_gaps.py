@@ -19,8 +19,8 @@ from hourline import load_project
 from hourline_core.errors import LostRecordsError, UnreliableResultError, UsageError
 from hourline_core.model.hours import HOUR
 from serving_layer.reports.gaps import GapReport, list_gaps
-from speed_layer.gaps import pass_gaps
-from speed_layer.micro_batch import Finished, MicroBatch, Read
+from speed_layer.commit.micro_batch import Finished, MicroBatch, Read
+from speed_layer.recovery.gaps import pass_gaps
 from speed_layer.run import run
 from speed_layer.spark_session import speed_session
 from tests.stack.test_reset import run_command, status

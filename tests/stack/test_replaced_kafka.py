@@ -55,7 +55,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaRig]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka is asked often while no records come."""
-    monkeypatch.setattr("speed_layer.foreach_batch._SECONDS_BETWEEN_LOOKS", 0.5)
+    monkeypatch.setattr("speed_layer.streams.foreach_batch._SECONDS_BETWEEN_LOOKS", 0.5)
 
 
 # With fewer, Spark misses offsets. With as many, it sees nothing new. With more, it reads on.

@@ -26,7 +26,7 @@ from hourline_core.ledger.coverage import open_coverage, read_coverage
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime.topics import ensure_topic, offsets_at
 from serving_layer.reports.status import SourceStatus, report_project_status
-from speed_layer.maintenance import prune
+from speed_layer.commit.maintenance import prune
 from speed_layer.reset import MetricReset, SourceReset, Target
 from tests.support import oracle, parcels
 from tests.support.project_files import write_project

@@ -14,8 +14,8 @@ import pytest
 import serving_layer
 from batch_layer.plan import PlannedHour, plan_range
 from hourline_core.model.hours import HourRange
-from speed_layer import maintenance
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit import maintenance
+from speed_layer.commit.maintenance import maintain_source
 from tests.support import parcels
 from tests.support.parcels import GARBAGE
 from tests.support.stack_project import StackProject, leave_rows

@@ -9,7 +9,7 @@ import serving_layer
 from batch_layer.plan import plan
 from hourline_core.model.hours import wall_clock
 from serving_layer.reports.status import SourceStatus, report_project_status
-from speed_layer.micro_batch import Finished
+from speed_layer.commit.micro_batch import Finished
 from speed_layer.run import run
 from speed_layer.spark_session import speed_session
 from tests.support.oracle import Body, MetricRule, SourceRule

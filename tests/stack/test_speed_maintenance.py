@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from hourline_core.ledger.layout import Layout
-from speed_layer import maintenance
+from speed_layer.commit import maintenance
 from tests.support import parcels
 
 

@@ -41,8 +41,8 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.nullable_schema import nullable_schema
-from speed_layer.deduplication import with_id_hash
-from speed_layer.fold_tiles import Fold, connect_for_folds
+from speed_layer.intake.deduplication import with_id_hash
+from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from tests.stack.test_fold_tiles import equal, groups
 from tests.support.project_files import write_project
 

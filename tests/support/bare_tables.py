@@ -25,7 +25,7 @@ from hourline_core.ledger.progress_rows import Gap, HourEvents, OffsetsRead, Pos
 from hourline_core.model import BatchSettings, EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.hours import wall_clock
 from hourline_core.storage.opening import open_table
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.source_tables import open_source_tables
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 SOURCE = Source(

@@ -16,7 +16,7 @@ from tests.support.stack_project import StackProject
 # Few processes live for the 200 micro-batches that lie between two times of maintenance.
 _OFTEN_TIDIED = (
     "-c",
-    "from speed_layer import maintenance; maintenance.MICRO_BATCHES = 8; maintenance.MERGED = 3; from hourline.cli import main; main()",
+    "from speed_layer.commit import maintenance; maintenance.MICRO_BATCHES = 8; maintenance.MERGED = 3; from hourline.cli import main; main()",
 )
 
 Ending = Callable[[SpeedProcess, random.Random], SpeedProcess | None]

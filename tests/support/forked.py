@@ -15,7 +15,7 @@ _IMPORTED = [
     "pandas",  # which Arrow imports when it first makes an array
     "pyarrow.dataset",
     "pytest",
-    "speed_layer.maintenance",
+    "speed_layer.commit.maintenance",
     "tests.support.bare_tables",
 ]
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from hourline_core.errors import ConflictError
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import BareTables
 from tests.support.forked import PROCESSES, start
 

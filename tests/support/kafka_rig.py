@@ -25,7 +25,7 @@ from hourline_core.model import Project
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.ports import free_ports
 from hourline_core.runtime.topics import topic_id_of
-from speed_layer.micro_batch import Finished
+from speed_layer.commit.micro_batch import Finished
 from speed_layer.reset import SourceReset, Target
 from speed_layer.run import run
 from speed_layer.spark_session import speed_session

@@ -28,8 +28,8 @@ from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import DECODING, PLACE, VALUE
 from hourline_core.sql.database import open_database
-from speed_layer.maintenance import maintain_source
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.maintenance import maintain_source
+from speed_layer.commit.source_tables import open_source_tables
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 HOURS = [BASE + timedelta(hours=n) for n in range(4)]

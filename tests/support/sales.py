@@ -18,7 +18,7 @@ from hourline_core.ledger.report_pages import report_site
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.serving import ServeSettings
 from hourline_core.runtime.ports import free_ports
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.source_tables import open_source_tables
 
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 SOURCE = Source(

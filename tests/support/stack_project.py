@@ -22,8 +22,8 @@ from batch_layer.recompute import recompute
 from hourline.cli import app
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import PLACE
-from speed_layer.gaps import OnLoss
-from speed_layer.micro_batch import Finished
+from speed_layer.commit.micro_batch import Finished
+from speed_layer.recovery.gaps import OnLoss
 from speed_layer.run import run
 from speed_layer.spark_session import speed_session
 from tests.support import oracle

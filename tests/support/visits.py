@@ -27,7 +27,7 @@ from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, Progress
 from hourline_core.model import Metric
 from hourline_core.sql.database import open_database
 from hourline_core.sql.user_functions import install_functions
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.source_tables import open_source_tables
 from tests.support.project_files import write_project
 from tests.support.window_oracle import parse_window
 

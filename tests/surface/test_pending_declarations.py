@@ -16,7 +16,7 @@ from hourline_core.errors import UsageError
 from serving_layer.http.metric_query import MetricQuestion, metric_sql, parse_hours
 from serving_layer.reports.cell import find_tables
 from serving_layer.reports.lineage import explain_number
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.source_tables import open_source_tables
 from tests.support.visits import FIELDS, TILES, Visit, Visits, hour
 
 NOT_STARTED = (

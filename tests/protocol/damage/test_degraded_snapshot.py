@@ -4,7 +4,7 @@ import pytest
 
 import serving_layer
 from hourline_core.errors import TableError, UsageError
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import METRICS, BareTables, expected
 from tests.support.damage import HOURS, LOG_DAMAGE, OF_TOTALS, TABLES, VIEWS, added, answers, folder, last_commit
 

@@ -15,7 +15,7 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import declaration_hash
 from hourline_core.storage.opening import open_table
-from speed_layer.maintenance import maintain_source
+from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import METRICS, SOURCE, BareTables
 from tests.support.damage import (
     FILE_DAMAGE,

@@ -12,7 +12,7 @@ from hourline_core.model import Project, Settings
 from serving_layer.http import snapshots
 from serving_layer.http.server import Server
 from serving_layer.reports.quality import report_quality
-from speed_layer.maintenance import maintain_stopped
+from speed_layer.commit.maintenance import maintain_stopped
 from tests.support import bare_tables
 from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
 from tests.support.http_answers import KEYS, VISITS, next_token, rows, wait_for

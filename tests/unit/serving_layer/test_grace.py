@@ -22,8 +22,8 @@ from hourline_core.model.hours import HOUR
 from hourline_core.model.topics import topic_text
 from hourline_core.model.windows import HOURLY
 from serving_layer.reports.grace import GRACES, GraceReport, advise_grace
-from speed_layer.progress_compaction import compact_progress
-from speed_layer.source_tables import SourceTables, open_source_tables
+from speed_layer.commit.progress_compaction import compact_progress
+from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from tests.support.examples import examples
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from hourline_core.ledger.last_read import LastRead
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.lease import lease
 from hourline_core.runtime.topic_absence import absent_topics
-from speed_layer.awaited_topics import AwaitedTopics
+from speed_layer.kafka.awaited_topics import AwaitedTopics
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 _SETTINGS = {"fields": {"n": Field(type="long")}, "event_time": EventTime(expression="at")}
@@ -46,7 +46,7 @@ class Kafka:
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     kafka = Kafka()
-    monkeypatch.setattr("speed_layer.awaited_topics.KafkaFacts", lambda *_: kafka)
+    monkeypatch.setattr("speed_layer.kafka.awaited_topics.KafkaFacts", lambda *_: kafka)
     return kafka
 
 
@@ -81,7 +81,7 @@ def test_a_source_is_not_read_until_all_its_topics_are_there(tmp_path: Path, kaf
 def test_another_kafka_is_refused_and_its_topics_are_not_awaited(
     tmp_path: Path, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speed_layer.awaited_topics.last_read", lambda *_: LastRead("elsewhere"))
+    monkeypatch.setattr("speed_layer.kafka.awaited_topics.last_read", lambda *_: LastRead("elsewhere"))
     awaited = awaited_in(tmp_path, kafka)
     awaited.look("kafka:9092")
     kafka.topics["scans"] = None
@@ -104,7 +104,7 @@ def test_a_full_disk_ends_no_stream(tmp_path: Path, kafka: Kafka, monkeypatch: p
     def fill(*_: Any) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("speed_layer.awaited_topics.note_absent_topics", fill)
+    monkeypatch.setattr("speed_layer.kafka.awaited_topics.note_absent_topics", fill)
     kafka.topics["scans"] = None
     awaited = awaited_in(tmp_path, kafka)
     awaited.look("kafka:9092")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hourline_core.errors import BrokerError
-from speed_layer import consumer_group
-from speed_layer.consumer_group import ConsumerGroup
+from speed_layer.kafka import consumer_group
+from speed_layer.kafka.consumer_group import ConsumerGroup
 
 
 def test_a_stop_waits_for_all_groups_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hourline_core.ledger.last_records import LastRecord, checksum_of
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
-from speed_layer.continuity import Continuity
+from speed_layer.kafka.continuity import Continuity
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 SOURCE = Source(name="visits", topic="visits", fields={"n": Field(type="long")}, event_time=EventTime(expression="at"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION, PLACE, TOPIC_ID
-from speed_layer.deduplication import Deduplicator
+from speed_layer.intake.deduplication import Deduplicator
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, TOPIC_ID
-from speed_layer.record_rows import event_times_by_partition
+from speed_layer.intake.record_rows import event_times_by_partition
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -12,9 +12,9 @@ import pytest
 
 from hourline_core.errors import BrokerError, ConflictError, HourlineError, SourceError, TopicReplacedError
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
-from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.micro_batch import Read
-from speed_layer.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.commit.micro_batch import Read
+from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.streams.foreach_batch import ForeachBatch
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 SECONDS = 20.0
@@ -80,7 +80,7 @@ def stream(batch: Batch, kafka: SameKafka, monkeypatch: pytest.MonkeyPatch) -> F
     def maintain(project: object, tables: object, finished: int) -> None:
         batch.happened.append(f"maintain after {finished}")
 
-    monkeypatch.setattr("speed_layer.foreach_batch.maintain_after", maintain)
+    monkeypatch.setattr("speed_layer.streams.foreach_batch.maintain_after", maintain)
     return ForeachBatch(
         cast(Any, None),
         cast(Any, batch),

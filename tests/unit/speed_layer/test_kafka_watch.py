@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from hourline_core.errors import BrokerError
 from hourline_core.runtime.kafka_absence import KafkaAbsence
-from speed_layer.kafka_watch import KafkaWatch
+from speed_layer.kafka.kafka_watch import KafkaWatch
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 REFUSED = BrokerError("not authorized")
@@ -90,9 +90,9 @@ class Kafka:
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     kafka = Kafka()
-    monkeypatch.setattr("speed_layer.kafka_watch.admin", kafka.admin)
-    monkeypatch.setattr("speed_layer.kafka_watch.note_absence", kafka.note)
-    monkeypatch.setattr("speed_layer.kafka_watch._SECONDS_BETWEEN", 0.01)
+    monkeypatch.setattr("speed_layer.kafka.kafka_watch.admin", kafka.admin)
+    monkeypatch.setattr("speed_layer.kafka.kafka_watch.note_absence", kafka.note)
+    monkeypatch.setattr("speed_layer.kafka.kafka_watch._SECONDS_BETWEEN", 0.01)
     return kafka
 
 

@@ -28,8 +28,8 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.progress_compaction import compact_progress
-from speed_layer.record_rows import last_records_of
+from speed_layer.commit.progress_compaction import compact_progress
+from speed_layer.intake.record_rows import last_records_of
 
 NOW = datetime(2024, 4, 1, 10, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.ledger.read_offsets import reading_of
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
-from speed_layer.lost_records import deleted_ranges
-from speed_layer.offset_order import OffsetsReached
+from speed_layer.commit.offset_order import OffsetsReached
+from speed_layer.recovery.lost_records import deleted_ranges
 
 PARTITIONS = 3
 steps = st.lists(st.lists(st.lists(st.booleans(), max_size=4), min_size=PARTITIONS, max_size=PARTITIONS), max_size=6)

@@ -6,7 +6,7 @@ import pytest
 
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
-from speed_layer import open_micro_batch
+from speed_layer.commit import open_micro_batch
 
 METRIC = Metric(name="sales", source="orders", dimensions={}, measures={"net": Measure(kind="sum", argument="net")})
 

@@ -10,7 +10,7 @@ from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCo
 from hourline_core.ledger.source_clock import PartitionClock
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.progress_compaction import compact_progress
+from speed_layer.commit.progress_compaction import compact_progress
 
 NOW = datetime(2024, 4, 1, 10, tzinfo=UTC)
 TOPICS = ("a", "b")

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC_ID
-from speed_layer.record_rows import is_full
+from speed_layer.intake.record_rows import is_full
 
 
 def rows(*offsets: tuple[int, int]) -> pa.Table:

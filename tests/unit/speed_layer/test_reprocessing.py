@@ -17,8 +17,8 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.read_offsets import Reading, merge_ranges
 from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
-from speed_layer.accounting import count_records
-from speed_layer.reprocessing import Reprocessing, drop_reprocessed
+from speed_layer.commit.accounting import count_records
+from speed_layer.recovery.reprocessing import Reprocessing, drop_reprocessed
 from tests.support.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

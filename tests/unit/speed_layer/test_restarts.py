@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
-from speed_layer.kafka_watch import KafkaWatch
-from speed_layer.restarts import MOST_FAILURES, OVER, run_again_after_kafka
+from speed_layer.kafka.kafka_watch import KafkaWatch
+from speed_layer.recovery.restarts import MOST_FAILURES, OVER, run_again_after_kafka
 
 
 class World:

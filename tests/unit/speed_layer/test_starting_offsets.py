@@ -4,7 +4,7 @@ import pytest
 
 from hourline_core.errors import LostRecordsError, SourceError
 from hourline_core.ledger.read_offsets import Reading
-from speed_layer.kafka_stream import starting_offsets
+from speed_layer.kafka.read_topics import starting_offsets
 
 READ = Reading({0: 100, 1: 50}, {0: [(0, 100)], 1: [(0, 50)]}, {})
 

@@ -8,7 +8,7 @@ import pytest
 
 from hourline_core.errors import ConflictError, HourlineError, KafkaAwayError, ResourceError
 from hourline_core.machine import Surroundings
-from speed_layer.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
+from speed_layer.streams.stream import GOES_ON, Stream, raise_failure, stop_streams, wait_for_end
 from tests.support.raised import AWAY, FULL_FILE
 from tests.support.speed_process import PATIENCE
 
@@ -81,7 +81,7 @@ def wait(streams: list[Stream], stop: threading.Event | None = None) -> list[str
 
 
 def test_a_stop_names_what_kafka_did_not_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("speed_layer.stream._SECONDS_FOR_SPARK", 0.1)
+    monkeypatch.setattr("speed_layer.streams.stream._SECONDS_FOR_SPARK", 0.1)
     answering, away = ForeachBatch("visits"), ForeachBatch("scans", in_time=False)
     queries = [Query(), Query(hangs=True)]
     streams = [stream_of(answering, queries[0]), stream_of(away, queries[1])]

@@ -13,7 +13,7 @@ from hourline_core.model import Project
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.takeover import TakeoverCheck
+from speed_layer.recovery.takeover import TakeoverCheck
 from tests.support.project_files import write_project
 
 FILES = {

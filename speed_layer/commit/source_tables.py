@@ -39,7 +39,7 @@ from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
 from hourline_core.storage.version_retention import STREAMED
-from speed_layer.reprocessing import drop_reprocessed
+from speed_layer.recovery.reprocessing import drop_reprocessed
 
 
 @dataclass

@@ -26,7 +26,7 @@ from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage.file_ranges import files_with
-from speed_layer.sorted_arrays import Integers, is_among
+from speed_layer.intake.sorted_arrays import Integers, is_among
 
 
 class Deduplicator:

@@ -18,7 +18,7 @@ from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import HOUR
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.user_functions import install_functions
-from speed_layer.quarantine import split_off
+from speed_layer.intake.quarantine import split_off
 
 
 def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:

@@ -12,7 +12,7 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topic_absence import note_absent_topics
-from speed_layer.continuity import Continuity, last_read
+from speed_layer.kafka.continuity import Continuity, last_read
 
 
 class AwaitedTopics:

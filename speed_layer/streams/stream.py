@@ -15,9 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from hourline_core.errors import ConflictError, KafkaAwayError, KafkaForbidsError
 from hourline_core.faults import explain_fault
 from hourline_core.machine import Surroundings
-from speed_layer.continuity import Continuity
-from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.idle_partitions import IdlePartitions
+from speed_layer.commit.idle_partitions import IdlePartitions
+from speed_layer.kafka.continuity import Continuity
+from speed_layer.streams.foreach_batch import ForeachBatch
 
 _SECONDS_FOR_READING = 5.0
 """The maximum time that a stop waits for records that Spark is reading."""

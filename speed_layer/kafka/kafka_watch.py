@@ -20,7 +20,7 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.topics import matches, names_of
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.kafka_admin import admin
-from speed_layer.awaited_topics import AwaitedTopics
+from speed_layer.kafka.awaited_topics import AwaitedTopics
 
 _SECONDS_FOR_ANSWER = 5.0
 """The maximum time of one request."""

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame
 
 from hourline_core.errors import BrokerError, FaultError
 from hourline_core.model import Project
-from speed_layer.continuity import Continuity
-from speed_layer.idle_partitions import IdlePartitions
-from speed_layer.maintenance import maintain_after
-from speed_layer.micro_batch import Finished, MicroBatch, Read
-from speed_layer.record_origin import Origin
+from speed_layer.commit.idle_partitions import IdlePartitions
+from speed_layer.commit.maintenance import maintain_after
+from speed_layer.commit.micro_batch import Finished, MicroBatch, Read
+from speed_layer.kafka.continuity import Continuity
+from speed_layer.kafka.record_origin import Origin
 
 _SECONDS_FOR_MICRO_BATCH = 5.0
 """The maximum time to wait for the end of a micro-batch."""

@@ -2,7 +2,7 @@
 
 They are looked for before a stream starts, and when one has failed. Either it stops, or the loss is accepted: a reset
 then skips what is gone, and keeps on record what that was. A start looks once more at the offsets that it begins at, so
-that nothing is passed which Kafka has deleted meanwhile: see kafka_stream.py.
+that nothing is passed which Kafka has deleted meanwhile: see `kafka/read_topics.py`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topics import find_topics, topic_offsets
-from speed_layer.lost_records import deleted_ranges, explain_gaps
+from speed_layer.recovery.lost_records import deleted_ranges, explain_gaps
 from speed_layer.reset import SourceReset
 
 OnLoss = Callable[[str], None] | None

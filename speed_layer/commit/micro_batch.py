@@ -31,13 +31,13 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.model.windows import HOURLY
-from speed_layer.accounting import count_records
-from speed_layer.deduplication import Deduplicator
-from speed_layer.fold_tiles import Fold, Folded, connect_for_folds
-from speed_layer.offset_order import OffsetOrder, OffsetsReached
-from speed_layer.record_origin import Origin
-from speed_layer.record_plan import RecordPlan
-from speed_layer.record_rows import (
+from speed_layer.commit.accounting import count_records
+from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.commit.source_tables import SourceTables
+from speed_layer.intake.deduplication import Deduplicator
+from speed_layer.intake.fold_tiles import Fold, Folded, connect_for_folds
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.record_rows import (
     accepted_of,
     event_times_by_partition,
     is_full,
@@ -50,8 +50,8 @@ from speed_layer.record_rows import (
     with_outcome,
     with_topic_ids,
 )
-from speed_layer.reprocessing import Reprocessing, drop_reprocessed
-from speed_layer.source_tables import SourceTables
+from speed_layer.kafka.record_origin import Origin
+from speed_layer.recovery.reprocessing import Reprocessing, drop_reprocessed
 
 
 @dataclass(frozen=True)

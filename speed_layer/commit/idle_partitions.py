@@ -14,7 +14,7 @@ from hourline_core.errors import BrokerError
 from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model.hours import Clock
 from hourline_core.model.windows import HOURLY
-from speed_layer.source_tables import SourceTables
+from speed_layer.commit.source_tables import SourceTables
 
 Offsets = Mapping[tuple[str, int], int]
 """By topic id and partition, one past the last offset."""

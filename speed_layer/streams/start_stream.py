@@ -15,15 +15,15 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offsets
-from speed_layer.consumer_group import ConsumerGroup
-from speed_layer.continuity import Continuity, last_read
-from speed_layer.foreach_batch import ForeachBatch
-from speed_layer.idle_partitions import IdlePartitions, Offsets
-from speed_layer.kafka_stream import planned_ends, read_topics, starting_offsets, write_starting_offsets
-from speed_layer.micro_batch import Finished
-from speed_layer.open_micro_batch import open_micro_batch
-from speed_layer.stream import Stream
-from speed_layer.takeover import TakeoverCheck
+from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
+from speed_layer.commit.micro_batch import Finished
+from speed_layer.commit.open_micro_batch import open_micro_batch
+from speed_layer.kafka.consumer_group import ConsumerGroup
+from speed_layer.kafka.continuity import Continuity, last_read
+from speed_layer.kafka.read_topics import planned_ends, read_topics, starting_offsets, write_starting_offsets
+from speed_layer.recovery.takeover import TakeoverCheck
+from speed_layer.streams.foreach_batch import ForeachBatch
+from speed_layer.streams.stream import Stream
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
 # Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
 from hourline_core.model.hours import Clock
-from speed_layer.kafka_watch import KafkaWatch
+from speed_layer.kafka.kafka_watch import KafkaWatch
 
 MOST_FAILURES = 5
 """The maximum number of restarts within ``OVER`` while Kafka answers. Each waits twice as long as the one before."""

@@ -15,12 +15,12 @@ from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
 from hourline_core.storage.nullable_schema import nullable_schema
-from speed_layer.deduplication import Deduplicator, archived_id_hashes
-from speed_layer.micro_batch import MicroBatch
-from speed_layer.offset_order import OffsetOrder, OffsetsReached
-from speed_layer.record_plan import RecordPlan
-from speed_layer.reprocessing import Reprocessing
-from speed_layer.source_tables import open_source_tables
+from speed_layer.commit.micro_batch import MicroBatch
+from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.commit.source_tables import open_source_tables
+from speed_layer.intake.deduplication import Deduplicator, archived_id_hashes
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.recovery.reprocessing import Reprocessing
 
 
 def open_micro_batch(

@@ -22,7 +22,7 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.model.topics import TopicPattern, names_of
-from speed_layer.lost_records import deleted_ranges
+from speed_layer.recovery.lost_records import deleted_ranges
 
 # librdkafka's names of PEM files, and the Java client's names for their content.
 _PEM_FILES = {

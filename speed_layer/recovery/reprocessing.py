@@ -26,7 +26,7 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
 from hourline_core.model.scratch_columns import NOT_TAKEN_OUTCOMES, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage import commits
-from speed_layer.sorted_arrays import Integers, is_among
+from speed_layer.intake.sorted_arrays import Integers, is_among
 
 Marks = npt.NDArray[np.bool_]
 Where = list[list[tuple[str, str, int]]]

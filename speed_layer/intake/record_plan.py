@@ -8,7 +8,7 @@ from hourline_core.compute.projection import Projection
 from hourline_core.compute.validation import validate
 from hourline_core.model import Source
 from hourline_core.model.branches import Branches
-from speed_layer.deduplication import with_id_hash
+from speed_layer.intake.deduplication import with_id_hash
 
 
 @dataclass(frozen=True)

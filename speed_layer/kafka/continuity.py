@@ -23,7 +23,7 @@ from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project, Source
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_records import KafkaRecord, Partition
-from speed_layer.record_origin import TopicIds
+from speed_layer.kafka.record_origin import TopicIds
 
 LastRecords = Mapping[KnownPartition, LastRecord]
 """The last record that was read of each partition, by topic id and number."""

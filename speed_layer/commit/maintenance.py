@@ -23,10 +23,10 @@ from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS
-from speed_layer.progress_compaction import compact_progress
+from speed_layer.commit.progress_compaction import compact_progress
 
 if TYPE_CHECKING:
-    from speed_layer.source_tables import SourceTables
+    from speed_layer.commit.source_tables import SourceTables
 
 MICRO_BATCHES = 200
 """The number of micro-batches between two runs of maintenance."""

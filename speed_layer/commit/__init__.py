@@ -1,0 +1,1 @@
+"""The tables of a source, and the commits that finish a micro-batch."""

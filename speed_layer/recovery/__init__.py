@@ -1,0 +1,1 @@
+"""After a fault: what was lost, read again, or taken over by another process."""

@@ -1,0 +1,1 @@
+"""One Structured Streaming query per source."""
