@@ -131,9 +131,12 @@ def import_files(
             break
         origin = Origin({files[index].name: files[index].topic_id}, history=True)
         records = _records(spark, files[index], first, rows, wall_clock())
-        read = batch.read(batch.plan.apply(records), origin, ends={})
+        sequence = batch.source_tables.first_sequence + number
+        read = batch.read(
+            batch.tasks.records.apply(records), origin, {(files[index].name, 0): first + len(rows)}, sequence
+        )
         assert read, "a chunk has rows"
-        finished = batch.commit(read, batch.source_tables.first_sequence + number)
+        finished = batch.commit(read)
         on_finished(finished)
         done[index] = done[index].plus(finished)
         maintain_after(project, batch.source_tables, number + 1)

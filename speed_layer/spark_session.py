@@ -9,6 +9,8 @@ from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import event_time_type
+from hourline_core.ledger.layout import EVENT_SCHEMA
+from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
@@ -24,8 +26,9 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.runtime.spark import spark_session, stop_spark
-from speed_layer.intake.fold_tiles import Fold, connect_for_folds
+from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.tasks import Tasks
 
 # Micro-batches are small, so planning takes most of their time. Re-planning at run time costs more than it saves.
 # Spark waits for pollingDelay only while there are no new records. With its default of 10 ms, an idle stream and its
@@ -66,17 +69,15 @@ def warm_up(spark: SparkSession, project: Project) -> None:
 
 
 def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
-    """Run everything that a micro-batch runs on one record, which is rejected."""
+    """Run everything that a micro-batch runs on one record without a value, of which nothing is written."""
     columns = (
         f"{KEY} binary, {VALUE} binary, {TOPIC} string, {PARTITION} int, {OFFSET} bigint, {ARRIVED} timestamp, "
         f"{HEADERS} map<string, binary>, {RECORD_TIMESTAMP} timestamp, {RECORD_TIMESTAMP_TYPE} string"
     )
-    record = spark.createDataFrame([(None, bytearray(), "", 0, 0, wall_clock(), None, None, None)], columns)
+    record = spark.createDataFrame([(None, None, "", 0, 0, wall_clock(), None, None, None)], columns)
     metrics = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
     plan = RecordPlan(source, event_time_type(spark, source), branches, projection)
-    rows = plan.apply(record).toArrow()
-    connection = connect_for_folds(metric.metric for metric in metrics)
-    for metric in projection.metrics.values():
-        Fold(connection, metric).fold(rows)
+    without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "")
+    Tasks(without_files, plan).run(plan.apply(record), Assignment(0, {"": ""}, SourceClock()), 1)

@@ -11,7 +11,7 @@ clock goes on as fast as wall time. Only the speed layer decides that, between t
 whether something is unread. It commits each decision to progress, so all readers see the same clock.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -92,36 +92,34 @@ class SourceClock:
         """The clock with the partitions of these topics alone. A topic that is read no more holds nothing."""
         return replace(self, partitions=tuple(known for known in self.partitions if known.topic_id in topic_ids))
 
+    def of_partition(self, of: tuple[str, int], arrived: datetime) -> PartitionClock:
+        """The clock of a partition, by topic id and number. One that is not known yet has no record but those of
+        ``arrived``.
+        """
+        return next((clock for clock in self.partitions if clock.address == of), PartitionClock(*of, None, arrived))
+
     def after_records(
-        self,
-        read: Mapping[tuple[str, int], Micros],
-        arrived: datetime,
-        *,
-        skew: timedelta = timedelta(0),
-        behind: Collection[tuple[str, int]] = (),
+        self, read: Iterable[PartitionClock], *, behind: Collection[tuple[str, int]] = ()
     ) -> "SourceClock":
-        """The clock after a micro-batch. ``read`` has each partition with records in it, by topic id and number, with
-        the event times of its accepted events, also of duplicates, in the order of their offsets.
+        """The clock after a micro-batch. ``read`` are the clocks of the partitions with records in it, after these.
 
         ``behind`` are the partitions of which Kafka may have unread records. One of them that has shown no event yet
         holds the clock.
         """
-        known = {clock.address: clock for clock in self.partitions}
-        for of, event_times in read.items():
-            known[of] = known.get(of, PartitionClock(*of, None, arrived)).advance(event_times, arrived, skew)
+        known = {clock.address: clock for clock in (*self.partitions, *read)}
         partitions = tuple(known[of] for of in sorted(known))
         shown = {of: clock.clock for of, clock in known.items() if clock.clock is not None}
         if any(of not in shown for of in behind):
             return SourceClock(self.time, partitions)
         return SourceClock(_latest([self.time, min(shown.values(), default=None)]), partitions)
 
-    def after_import(self, event_times: Micros, arrived: datetime) -> "SourceClock":
-        """The clock after rows of a file. They count only while no partition has shown an event time: a file has no
-        order, and no more of its rows will come.
+    def after_import(self, latest: datetime | None, arrived: datetime) -> "SourceClock":
+        """The clock after rows of a file, of which ``latest`` is the highest event time. They count only while no
+        partition has shown an event time: a file has no order, and no more of its rows will come.
         """
-        if not len(event_times) or any(known.clock for known in self.partitions):
+        if latest is None or any(known.clock for known in self.partitions):
             return self
-        return replace(self, time=_latest([self.time, min(_moment(int(event_times.max())), arrived)]))
+        return replace(self, time=_latest([self.time, min(latest, arrived)]))
 
     def without_idle(self, now: datetime, idle: timedelta, unread: Collection[tuple[str, int]] = ()) -> "SourceClock":
         """The clock at ``now``, without the partitions that are idle. ``unread`` are those of which Kafka has unread

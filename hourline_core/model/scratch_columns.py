@@ -60,6 +60,8 @@ NOT_TAKEN_OUTCOMES.
 """
 REASON = "_hourline_reason"
 """string: why a record was rejected; null if it was not."""
+ID = "_hourline_id"
+"""Of any type: the value of the source's ``id``; null if there is none, or the record was not accepted."""
 ID_HASH = "_hourline_id_hash"
 """bigint: the hash of (id, hour); null if there is no id, or the record was not accepted."""
 DUPLICATE = "_hourline_duplicate"

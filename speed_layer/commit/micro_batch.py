@@ -1,55 +1,28 @@
-"""One micro-batch: archive, aggregate, and finish by committing progress."""
+"""One micro-batch: its tasks archive and fold the records; then it is finished by committing progress."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.compute.archive import events_to_archive, rejected_to_archive
-from hourline_core.ledger.last_records import LastRecord
-from hourline_core.ledger.layout import QUARANTINE_SCHEMA, REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
-from hourline_core.ledger.source_clock import NO_TIMES, SourceClock
+from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model.hours import Clock
-from hourline_core.model.scratch_columns import (
-    ARRIVED,
-    DECODING,
-    DUPLICATE,
-    EVENT_TIME,
-    HOUR,
-    NOT_TAKEN_OUTCOMES,
-    OFFSET,
-    OUTCOME,
-    PARTITION,
-    TOPIC_ID,
-    VALUE,
-)
+from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
 from hourline_core.model.windows import HOURLY
-from speed_layer.commit.accounting import count_records
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import SourceTables
 from speed_layer.intake.deduplication import Deduplicator
-from speed_layer.intake.fold_tiles import Fold, Folded, connect_for_folds
-from speed_layer.intake.record_plan import RecordPlan
-from speed_layer.intake.record_rows import (
-    accepted_of,
-    event_times_by_partition,
-    is_full,
-    keep,
-    last_records_of,
-    number_of_records,
-    of_topic,
-    outcomes_of,
-    partitions_of,
-    with_outcome,
-    with_topic_ids,
-)
+from speed_layer.intake.fold_tiles import Fold, connect_for_folds
+from speed_layer.intake.part import IDS, Assignment, Part, TopicPart, sum_of
+from speed_layer.intake.record_rows import is_full
+from speed_layer.intake.tasks import Tasks
 from speed_layer.kafka.record_origin import Origin
 from speed_layer.recovery.reprocessing import Reprocessing, drop_reprocessed
 
@@ -77,18 +50,20 @@ class Finished:
 
 @dataclass(frozen=True)
 class Read:
-    """What Spark has read and evaluated for a micro-batch."""
+    """What the tasks of a micro-batch have read, archived and folded. No commit names it yet."""
 
     number: int
     """1 for the first one, then 2, and so on."""
-    rows: pa.Table
-    """What ``RecordPlan.apply`` gives, with TOPIC_ID. It may have no rows."""
+    sequence: int
+    """The number under which it is committed. That of a micro-batch which is not committed is never used."""
+    part: Part
+    """All that the tasks have told. It may have no records."""
     offsets: Mapping[str, tuple[OffsetsRead, ...]]
     """By topic id, the offsets that were read, also those without a record."""
     origin: Origin
     started: datetime
-    last_records: Mapping[tuple[str, int], LastRecord]
-    """The last record of each partition, by topic id and number. None of a file."""
+    clock: SourceClock
+    """The source's clock after it."""
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
@@ -99,8 +74,8 @@ class Read:
 class MicroBatch:
     """Processes the micro-batches of one source, one after the other, with at most ``most_records`` each.
 
-    ``plan`` is what Spark computes of their records. Reading depends on no other micro-batch, so the next one can be
-    read while one is committed. ``clock`` (UTC) only dates them.
+    ``tasks`` runs the tasks of each. Reading depends on no commit, so the next one can be read while one is committed.
+    ``clock`` (UTC) only dates them.
     """
 
     def __init__(
@@ -108,7 +83,7 @@ class MicroBatch:
         source_tables: SourceTables,
         deduplicator: Deduplicator,
         reprocessing: Reprocessing,
-        plan: RecordPlan,
+        tasks: Tasks,
         offsets: OffsetOrder,
         reached: OffsetsReached,
         most_records: int,
@@ -116,7 +91,7 @@ class MicroBatch:
     ) -> None:
         self.source_tables = source_tables
         self.source = source_tables.source
-        self.plan = plan
+        self.tasks = tasks
         self.offsets = offsets
         self._reached = reached
         self._deduplicator = deduplicator
@@ -124,108 +99,108 @@ class MicroBatch:
         self._most_records = most_records
         self._clock = clock
         self._numbers = count(1)
+        self._read_up_to = source_tables.clock
+        """The clock after what was read, which may not be committed yet."""
         self._committed = 0
         """The number of the last one that was committed."""
-        projected = plan.projection.metrics
-        connection = connect_for_folds(metric.aggregation.metric for metric in projected.values())
-        self._folds = {name: Fold(connection, metric) for name, metric in projected.items()}
+        metrics = tasks.plan.metrics
+        connection = connect_for_folds(metric.aggregation.metric for metric in metrics.values())
+        self._folds = {name: Fold(connection, metric) for name, metric in metrics.items()}
 
-    def read(self, evaluated: DataFrame, origin: Origin, ends: Mapping[tuple[str, int], int]) -> Read | None:
-        """Run Spark on ``evaluated``, what ``plan.apply`` gives for records of ``origin``. It depends on no commit, and
-        changes no table. ``ends`` are one past the last offset that Spark has looked at, by topic and partition; empty
-        if the records are all there is. None: nothing was read.
+    def forget_other_topics(self, topic_ids: Collection[str]) -> None:
+        """Let the clock go by the partitions of these topics alone. A topic that is read no more holds nothing."""
+        self.source_tables.clock = self._read_up_to = self._read_up_to.of_topics(topic_ids)
+
+    def is_met(self, topic_ids: Collection[str]) -> bool:
+        """Whether all of these topics were there at the start, or were read since."""
+        return self._reprocessing.is_met(topic_ids)
+
+    def read(
+        self, evaluated: DataFrame, origin: Origin, ends: Mapping[tuple[str, int], int], sequence: int
+    ) -> Read | None:
+        """Run the tasks on ``evaluated``, what ``RecordPlan.apply`` gives for records of ``origin``, to be committed as
+        ``sequence``. It depends on no commit, unless a topic is new, and changes no table. ``ends`` are one past the
+        last offset that Spark looks at, by topic and partition. None: nothing was read.
         """
         started = self._clock()
-        rows = evaluated.toArrow()  # the only Spark job
-        rows = with_topic_ids(rows, origin.topic_ids)
-        offsets = self._reached.advance(rows, {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()})
-        last_records = {} if origin.history else last_records_of(rows)
-        return Read(next(self._numbers), rows, offsets, origin, started, last_records) if offsets else None
+        ends_by_id = {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()}
+        self._reprocessing.meet(origin.topic_ids.values())
+        spans = self._reached.span_to(ends_by_id)
+        assignment = Assignment(
+            sequence,
+            dict(origin.topic_ids),
+            self._read_up_to,
+            self._reprocessing.counted_within(spans),
+            origin.history,
+        )
+        part = self._run(evaluated, assignment, sum(end - first for first, end in spans.values()))
+        offsets = self._reached.advance(part.offsets, ends_by_id)
+        if not offsets:
+            return None
+        self._reprocessing.release_passed({of: last for of, (_, last) in part.offsets.items()})
+        clock = self._clock_after(part, origin)
+        self._deduplicator.remember(_ids(part), clock.time)
+        self._read_up_to = clock
+        return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
 
-    def commit(self, read: Read, sequence: int) -> Finished:
-        """Archive and aggregate what was read, and commit progress under ``sequence``, which is above those of all
-        micro-batches before. All that were read before must have been committed.
+    def _run(self, evaluated: DataFrame, assignment: Assignment, records: int) -> Part:
+        """What the tasks tell. Whether an id was seen before is known when all have told theirs: then they run again,
+        and leave those events out. The files of the first run are in no commit.
+        """
+        part = sum_of(self.tasks.run(evaluated, assignment, records))
+        ids = _ids(part)
+        duplicates = ids.filter(pa.array(self._deduplicator.duplicates(ids)))
+        if duplicates.num_rows:
+            columns = (duplicates[name].to_pylist() for name in (TOPIC_ID, PARTITION, OFFSET, PLACE))
+            addresses = frozenset(zip(*columns, strict=True))
+            part = sum_of(self.tasks.run(evaluated, replace(assignment, duplicates=addresses), records))
+        return part
+
+    def commit(self, read: Read) -> Finished:
+        """Commit what was read, and then progress. All that were read before must have been committed.
 
         Raises TableError, SourceError when the offsets do not follow those before, and ConflictError when another
         process writes to the tables.
         """
         assert read.number == self._committed + 1, "a micro-batch before this one was not committed"
-        rows = read.rows
-        self.offsets.refuse_repeated(rows)
-        self._reprocessing.meet(pc.unique(rows[TOPIC_ID]).to_pylist())
-        fresh = self._mark_duplicates(keep(rows, pa.array(~self._reprocessing.mark_counted(rows))))
-        accepted = accepted_of(fresh)
-        with ThreadPoolExecutor(max_workers=len(self.source_tables.aggregations) + 1) as pool:
-            archive = pool.submit(self._archive, fresh, sequence)
-            tiles = {
-                aggregation.name: pool.submit(self._tiles, aggregation, accepted, sequence)
-                for aggregation in self.source_tables.aggregations
-                if accepted.num_rows
-            }
-            archive.result()
-            folded = {name: future.result() for name, future in tiles.items()}
-        quarantined = self._quarantine(folded.values(), sequence)
-        finished = self._finish(read, fresh, accepted, sequence)
+        tables, part, sequence = self.source_tables, read.part, read.sequence
+        names = {topic_id: name for name, topic_id in list(read.origin.topic_ids.items())}
+        self.offsets.refuse_repeated(part.offsets, names)
+        with ThreadPoolExecutor(max_workers=len(tables.aggregations) + 2) as pool:
+            archiving = [
+                pool.submit(tables.append_files, table, files, sequence)
+                for table, files in ((tables.events, part.events), (tables.rejected, part.rejected))
+                if files
+            ]
+            archiving += [pool.submit(self._append_tiles, of, part, sequence) for of in tables.aggregations]
+            for future in archiving:
+                future.result()
+        if part.quarantine:
+            assert tables.quarantine is not None, "only a metric with a class has a quarantine"
+            tables.append_files(tables.quarantine, part.quarantine, sequence)
+        finished = self._finish(read)
         for topic_id, offsets in read.offsets.items():
             self.offsets.note_committed(topic_id, offsets)
         self._committed = read.number
-        return replace(finished, quarantined=quarantined)
+        return finished
 
-    def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
-        """The rows with DUPLICATE (boolean)."""
-        duplicate = self._deduplicator.duplicates(rows)
-        return rows.append_column(DUPLICATE, pa.array(duplicate))
-
-    def _tiles(self, aggregation: AggregationPlan, events: pa.Table, sequence: int) -> Folded:
-        folded = self._folds[aggregation.name].fold(events)
-        if folded.tiles.num_rows:
+    def _append_tiles(self, aggregation: AggregationPlan, part: Part, sequence: int) -> None:
+        if tiles := part.tiles.get(aggregation.name):
             self.source_tables.append(
                 self.source_tables.provisional[aggregation.name],
                 self.source_tables.provisional_schemas[aggregation.name],
-                folded.tiles,
+                self._folds[aggregation.name].merge(tiles),
                 sequence,
             )
-        return folded
 
-    def _quarantine(self, folded: Iterable[Folded], sequence: int) -> int:
-        """Commit the events that classes fail for, of all metrics at once. Returns their number: one that several
-        metrics do not count is several.
-        """
-        rows = [one.quarantined for one in folded if one.quarantined is not None]
-        if not rows:
-            return 0
-        assert self.source_tables.quarantine is not None, "only a metric with a class has a quarantine"
-        together = pa.concat_tables(rows)
-        self.source_tables.append(self.source_tables.quarantine, QUARANTINE_SCHEMA, together, sequence)
-        return int(together.num_rows)
-
-    def _archive(self, rows: pa.Table, sequence: int) -> None:
-        tables = self.source_tables
-        decoding = pa.array([tables.decoding.hash] * rows.num_rows, pa.string())
-        rows = rows.append_column(DECODING, decoding)
-        # Of a record without an event, all there is to keep are its bytes, from which other declarations may make some.
-        accepted, rejected = with_outcome(rows, "accepted"), with_outcome(rows, "rejected", "empty")
-        rejected = keep(rejected, pc.is_valid(rejected[VALUE]))
-        for chosen, table, schema in (
-            (events_to_archive(accepted, tables.stored_names), tables.events, tables.events_schema),
-            (rejected_to_archive(rejected), tables.rejected, REJECTED_SCHEMA),
-        ):
-            if chosen.num_rows:
-                tables.append(table, schema, chosen, sequence)
-
-    def _finish(self, read: Read, fresh: pa.Table, accepted: pa.Table, sequence: int) -> Finished:
-        """Commit progress, which makes the micro-batch count. ``fresh`` are the rows of what it has read that did not
-        count before, ``accepted`` the events of these that count.
-        """
-        rows, origin, started = read.rows, read.origin, read.started
-        clock = self.source_tables.clock
-        arrived = pc.max(rows[ARRIVED]).as_py()
-        before = clock.time if self.source.clock == "event_time" else arrived
-        if rows.num_rows:
-            self.source_tables.clock = clock = self._advance_clock(rows, fresh, origin, arrived)
+    def _finish(self, read: Read) -> Finished:
+        """Commit progress, which makes the micro-batch count."""
+        part, origin, started = read.part, read.origin, read.started
+        before = self.source_tables.clock.time if self.source.clock == "event_time" else part.arrived
+        self.source_tables.clock = clock = read.clock
         finished = self._clock()
         shared = ProgressRow(
-            sequence,
+            read.sequence,
             topic_id=None,
             topic=None,
             offsets=(),
@@ -242,64 +217,59 @@ class MicroBatch:
         names = {topic_id: topic for topic, topic_id in known_ids}
         of_topics = [
             self._of_topic(
-                read,
+                part,
                 replace(shared, topic_id=topic_id, topic=names[topic_id], offsets=offsets),
-                of_topic(fresh, topic_id),
                 None if origin.history else before,
             )
             for topic_id, offsets in read.offsets.items()
         ]
         self.source_tables.finish(*of_topics)
-        if self._reprocessing.find_counted(fresh).rejected:
+        if part.validated_again:
             for row in of_topics:
                 drop_reprocessed(self.source_tables.events, self.source_tables.rejected, row)
-        self._reprocessing.release_passed(rows)
-        self._deduplicator.remember(accepted, clock.time)
-        outcomes = outcomes_of(fresh)
+        counts = part.counts()
         return Finished(
             source=self.source.name,
-            sequence=sequence,
-            records=number_of_records(rows),
-            accepted=accepted.num_rows,
-            rejected=outcomes.get("rejected", 0),
-            duplicates=pc.sum(fresh[DUPLICATE]).as_py() or 0,
-            not_taken=sum(outcomes.get(name, 0) for name in NOT_TAKEN_OUTCOMES),
+            sequence=read.sequence,
+            records=part.records,
+            accepted=counts.accepted,
+            rejected=counts.rejected + part.validated_again,
+            duplicates=counts.duplicates,
+            not_taken=part.not_taken,
             late=sum(hour.late for row in of_topics for hour in row.hours),
-            already_counted=rows.num_rows - fresh.num_rows,
+            already_counted=part.already_counted,
             seconds=(finished - started).total_seconds(),
+            quarantined=part.quarantined,
         )
 
-    def _advance_clock(self, rows: pa.Table, fresh: pa.Table, origin: Origin, arrived: datetime) -> SourceClock:
-        """The source's clock after ``rows``, of which ``fresh`` did not count before. A duplicate moves it, too: it
-        shows how far its partition is. A record that another branch takes shows nothing.
-        """
-        clock = self.source_tables.clock
-        events = with_outcome(fresh, "accepted").select([TOPIC_ID, PARTITION, OFFSET, EVENT_TIME])
-        event_times = event_times_by_partition(events)
+    def _clock_after(self, part: Part, origin: Origin) -> SourceClock:
+        """The source's clock after what the tasks have read."""
+        # Idle partitions may have let the clock go on since.
+        times = (self._read_up_to.time, self.source_tables.clock.time)
+        clock = replace(self._read_up_to, time=max(filter(None, times), default=None))
+        if part.arrived is None:  # There are no records.
+            return clock
         if origin.history:
-            (times,) = event_times.values() or (NO_TIMES,)  # a file has one partition
-            return clock.after_import(times, arrived)
-        taken = keep(rows, pc.invert(pc.is_in(rows[OUTCOME], pa.array(NOT_TAKEN_OUTCOMES))))
-        read = {partition: event_times.get(partition, NO_TIMES) for partition in partitions_of(taken)}
-        behind = list(partitions_of(rows)) if is_full(rows, self._most_records) else []
-        return clock.after_records(read, arrived, skew=self.source.skew, behind=behind)
+            return clock.after_import(part.latest, part.arrived)
+        behind = list(part.offsets) if is_full(part.offsets, self._most_records) else []
+        return clock.after_records(part.clocks.values(), behind=behind)
 
-    def _of_topic(self, read: Read, row: ProgressRow, fresh: pa.Table, clock_before: datetime | None) -> ProgressRow:
-        """The ``row`` of progress of one topic, with its last records, and what its ``fresh`` rows count."""
+    def _of_topic(self, part: Part, row: ProgressRow, clock_before: datetime | None) -> ProgressRow:
+        """The ``row`` of progress of one topic, with its last records, and what the tasks have counted of it. An event
+        is late if its hour had closed by ``clock_before``, the source's clock before this micro-batch. None: none is.
+        """
+        of_topic = part.topics.get(row.topic_id or "", TopicPart(RecordCounts(), Counter()))
+        after = HOURLY.complete_after(self.source.grace)
         return replace(
             row,
-            last_records=tuple(record for (of, _), record in read.last_records.items() if of == row.topic_id),
-            counts=count_records(fresh, self._reprocessing.find_counted(fresh)),
-            hours=self._hours(accepted_of(fresh), clock_before),
+            last_records=tuple(record for (of, _), record in part.last_records.items() if of == row.topic_id),
+            counts=of_topic.counts,
+            hours=tuple(
+                HourEvents(hour, events, late=events if clock_before and hour + after <= clock_before else 0)
+                for hour, events in sorted(of_topic.hours.items())
+            ),
         )
 
-    def _hours(self, accepted: pa.Table, clock: datetime | None) -> tuple[HourEvents, ...]:
-        """The accepted events per hour, and how many of them came after their hour had closed by ``clock``, the
-        source's clock before this micro-batch. None: no event is late.
-        """
-        after = HOURLY.complete_after(self.source.grace)
-        counts = accepted.group_by(HOUR).aggregate([(OFFSET, "count")]).sort_by(HOUR)
-        return tuple(
-            HourEvents(hour, events, late=events if clock and hour + after <= clock else 0)
-            for hour, events in zip(counts[HOUR].to_pylist(), counts[f"{OFFSET}_count"].to_pylist(), strict=True)
-        )
+
+def _ids(part: Part) -> pa.Table:
+    return pa.concat_tables([IDS.empty_table(), *part.ids])

@@ -4,16 +4,14 @@ those of a topic that was recreated.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
-
-import pyarrow as pa
 
 from hourline_core.errors import SourceError
 from hourline_core.ledger.progress_rows import OffsetsRead
-from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
 
 Partition = tuple[str, int]
 """A partition of a topic, by the topic's id."""
+Offsets = Mapping[Partition, tuple[int, int]]
+"""The lowest and the highest offset of the records of each partition."""
 
 
 class OffsetsReached:
@@ -24,17 +22,18 @@ class OffsetsReached:
     def __init__(self, next_offsets: Mapping[Partition, int]) -> None:
         self._next = dict(next_offsets)
 
-    def advance(self, rows: pa.Table, ends: Mapping[Partition, int]) -> dict[str, tuple[OffsetsRead, ...]]:
-        """By topic id, what the next micro-batch has read: its ``rows`` (TOPIC, TOPIC_ID, PARTITION, OFFSET), and all
-        up to ``ends``, one past the last offset that Spark has looked at (empty: it is not known). Empty: nothing.
+    def span_to(self, ends: Mapping[Partition, int]) -> dict[Partition, tuple[int, int]]:
+        """By partition, the first offset that is not read yet, and ``ends``."""
+        return {of: (min(self._next.get(of, 0), end), end) for of, end in ends.items()}
+
+    def advance(self, offsets: Offsets, ends: Mapping[Partition, int]) -> dict[str, tuple[OffsetsRead, ...]]:
+        """By topic id, what the next micro-batch has read: ``offsets``, and all up to ``ends``, one past the last
+        offset that Spark has looked at (empty: it is not known). Empty: nothing.
 
         A partition that is not known yet is noted from its first micro-batch on, even if it has had no record. What is
         deleted there before it is read will then be missed.
         """
-        read = {
-            (of[TOPIC_ID], of[PARTITION]): OffsetsRead(of[PARTITION], of[f"{OFFSET}_min"], of[f"{OFFSET}_max"])
-            for of in _ranges(rows)
-        }
+        read = {of: OffsetsRead(of[1], first, last) for of, (first, last) in offsets.items()}
         if not read and all(end <= self._next.get(partition, 0) for partition, end in ends.items()):
             return {}
         for (topic_id, number), end in ends.items():
@@ -59,15 +58,15 @@ class OffsetOrder:
         for (topic_id, partition), offset in next_offsets.items():
             self._next.setdefault(topic_id, {})[partition] = offset
 
-    def refuse_repeated(self, rows: pa.Table) -> None:
-        """Raise SourceError if ``rows`` (TOPIC, TOPIC_ID, PARTITION, OFFSET) have an offset that was committed. Offsets
+    def refuse_repeated(self, offsets: Offsets, topics: Mapping[str, str]) -> None:
+        """Raise SourceError if ``offsets`` have one that was committed; ``topics`` are the names by topic id. Offsets
         may be missing: those of compacted records, and of markers of transactions.
         """
-        for read in _ranges(rows):
-            following = self._next.get(read[TOPIC_ID], {}).get(read[PARTITION], 0)
-            if read[f"{OFFSET}_min"] < following:
+        for (topic_id, partition), (first, _) in offsets.items():
+            following = self._next.get(topic_id, {}).get(partition, 0)
+            if first < following:
                 raise SourceError(
-                    f"topic '{read[TOPIC]}' partition {read[PARTITION]} gave offset {read[f'{OFFSET}_min']} after "
+                    f"topic '{topics[topic_id]}' partition {partition} gave offset {first} after "
                     f"offset {following - 1} was read; was the topic deleted and recreated? None of its new "
                     "records was counted; start the speed layer again"
                 )
@@ -79,10 +78,3 @@ class OffsetOrder:
     def next_offsets(self, topic_id: str) -> dict[int, int]:
         """The next offset of each partition of a topic, after what is committed."""
         return dict(self._next.get(topic_id, {}))
-
-
-def _ranges(rows: pa.Table) -> list[dict[str, Any]]:
-    ranges: list[dict[str, Any]] = (
-        rows.group_by([TOPIC, TOPIC_ID, PARTITION]).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
-    )
-    return ranges

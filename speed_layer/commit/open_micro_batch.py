@@ -17,9 +17,11 @@ from hourline_core.model.hours import Clock
 from hourline_core.storage.nullable_schema import nullable_schema
 from speed_layer.commit.micro_batch import MicroBatch
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
-from speed_layer.commit.source_tables import open_source_tables
+from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from speed_layer.intake.deduplication import Deduplicator, archived_id_hashes
+from speed_layer.intake.part import IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.tasks import Tasks
 from speed_layer.recovery.reprocessing import Reprocessing
 
 
@@ -55,14 +57,31 @@ def open_micro_batch(
     reprocessing = Reprocessing(source_tables.progress, source_tables.events, source_tables.rejected, topic_ids)
     most_records = project.settings.speed.max_records_per_batch
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
-    plan = RecordPlan(source, event_time_type(spark, source), branches, Projection(aggregations))
+    projection = Projection(aggregations)
+    records = RecordPlan(source, event_time_type(spark, source), branches, projection)
     following = {
         (topic_id, partition): offset
         for topic_id, reading in source_tables.progress.readings(topic_ids).items()
         for partition, offset in reading.next_offsets.items()
     }
     offsets, reached = OffsetOrder(following), OffsetsReached(following)
-    return MicroBatch(source_tables, deduplicator, reprocessing, plan, offsets, reached, most_records, clock)
+    tasks = Tasks(_intake_plan(Layout.of(project), source_tables, projection), records)
+    return MicroBatch(source_tables, deduplicator, reprocessing, tasks, offsets, reached, most_records, clock)
+
+
+def _intake_plan(layout: Layout, tables: SourceTables, projection: Projection) -> IntakePlan:
+    source = tables.source
+    return IntakePlan(
+        source,
+        projection.metrics,
+        layout.events(source),
+        layout.rejected(source),
+        layout.quarantine(source),
+        layout.storage_options,
+        tables.events_schema,
+        tables.stored_names,
+        tables.decoding.hash,
+    )
 
 
 def _aggregations(spark: SparkSession, project: Project, source: Source) -> list[AggregationPlan]:

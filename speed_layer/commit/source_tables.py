@@ -6,7 +6,7 @@ sequence beyond progress) are deleted. Reading goes on at progress's offsets. Ne
 So no micro-batch is ever replayed, and a lost, old or foreign checkpoint does not matter.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -36,6 +36,7 @@ from hourline_core.model.decoding import Decoding, decoding_of
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.new_files import NewFile, append_files
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
 from hourline_core.storage.version_retention import STREAMED
@@ -56,9 +57,7 @@ class SourceTables:
     provisional: dict[str, DeltaTable]
     """By aggregation."""
     events_schema: pa.Schema
-    """The columns of the archive, also those of former fields."""
-    former_fields: list[pa.Field]
-    """The columns of fields that are not declared any more. delta-rs appends only rows with all columns of a table."""
+    """The columns of the archive, also those of fields that are not declared any more."""
     provisional_schemas: dict[str, pa.Schema]
     first_sequence: int
     """The sequence of the next micro-batch, above any ever written."""
@@ -110,17 +109,19 @@ class SourceTables:
         self.progress.finish(rows, versions_of(self._written))
 
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
-        """Commit one micro-batch's rows (without their sequence) to one table. Fields that are not declared any more
-        are null. Raises ConflictError when another process writes there.
+        """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another
+        process writes there.
         """
         numbered = rows.append_column("sequence", pa.array([sequence] * rows.num_rows, pa.int64()))
-        if table is self.events:
-            for column in self.former_fields:
-                if column.name not in numbered.column_names:
-                    numbered = numbered.append_column(column, pa.nulls(rows.num_rows, column.type))
         commits.append(
             table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence
         )
+
+    def append_files(self, table: DeltaTable, files: Sequence[NewFile], sequence: int) -> None:
+        """Commit the files that the tasks of one micro-batch have written for one table. Raises ConflictError when
+        another process writes there.
+        """
+        append_files(table, files, {"sequence": sequence}, [SPEED_WRITER], sequence)
 
 
 def open_source_tables(
@@ -196,7 +197,6 @@ def open_source_tables(
         progress,
         provisional,
         pa.schema([*events_schema, *former_fields]),
-        former_fields,
         schemas,
         first,
         last.source_clock if last else SourceClock(),

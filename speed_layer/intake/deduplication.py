@@ -7,6 +7,7 @@ recompute compares the ids themselves. Nothing is dropped: a duplicate is archiv
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -15,17 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.types import StructType
 
 from hourline_core.compute.archive import from_archive
+from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.resolve import shorten_error, with_derived
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
+from hourline_core.model.scratch_columns import HOUR, ID, ID_HASH, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage.file_ranges import files_with
+from speed_layer.intake.id_hashes import with_id_hash
 from speed_layer.intake.sorted_arrays import Integers, is_among
 
 
@@ -86,14 +89,12 @@ class Deduplicator:
         known.append(fresh)
 
 
-def with_id_hash(validated: DataFrame, source: Source) -> DataFrame:
-    """The validated events with ID_HASH (bigint), the hash of (id, hour). It is null where the event has no id, or was
-    not accepted.
-    """
+def with_id(validated: DataFrame, source: Source) -> DataFrame:
+    """The validated events with ID, if the source declares one."""
     if source.id is None:
-        return validated.withColumn(ID_HASH, F.lit(None).cast("bigint"))
-    hashed = with_derived(validated, source).withColumn(ID_HASH, F.when(F.col(OUTCOME) == "accepted", _hash(source)))
-    return hashed.select(*validated.columns, ID_HASH)
+        return validated
+    with_ids = with_derived(validated, source).withColumn(ID, F.when(F.col(OUTCOME) == "accepted", F.expr(source.id)))
+    return with_nullable_parts(with_ids.select(*validated.columns, ID), [ID])
 
 
 def archived_id_hashes(
@@ -111,8 +112,9 @@ def archived_id_hashes(
             *(_literally(f"{address}/{path}") for path in files_with(events, "hour", since))
         )
         recent = archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp"))
-        events_with_ids = with_derived(from_archive(recent, source), source)
-        return events_with_ids.select(HOUR, _hash(source).alias(ID_HASH)).toArrow()
+        derived = with_derived(from_archive(recent, source), source)
+        ids = with_nullable_parts(derived.select(HOUR, F.expr(source.id or "null").alias(ID)), [ID])
+        return ids.mapInArrow(_hash, f"{HOUR} timestamp, {ID_HASH} bigint").toArrow()
     except PySparkException as error:
         words = shorten_error(error).rstrip(".")
         raise SparkError(
@@ -125,12 +127,9 @@ def _literally(path: str) -> str:
     return re.sub(r"([{}*?\\])", r"\\\1", path)
 
 
-def _hash(source: Source) -> Column:
-    identity = F.expr(source.id or "null")
-    # A hash of a struct or an array leaves nulls out: (1, null) and (null, 1) would be one id. JSON has their places.
-    is_nested = F.typeof(identity).rlike("^(struct|array)<")
-    hashed = F.when(is_nested, F.xxhash64(F.to_json(F.struct(identity)), F.col(HOUR)))
-    return F.when(identity.isNotNull(), hashed.otherwise(F.xxhash64(identity, F.col(HOUR))))
+def _hash(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from with_id_hash(pa.table(batch)).select([HOUR, ID_HASH]).to_batches()
 
 
 def _columns(rows: pa.Table, *names: str) -> list[Integers]:

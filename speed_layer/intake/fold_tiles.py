@@ -1,11 +1,11 @@
 """Folds the events of a micro-batch into the tiles of a metric.
 
-Spark has evaluated all expressions, so the events are columns of an Arrow table. DuckDB folds them where they are, in a
-few milliseconds; a Spark job would take a hundred times as long to plan. A fold needs nothing but these columns, so an
-executor of a cluster could do it with its part of them: tiles of parts merge like all others.
+All expressions are evaluated, so the events are columns of an Arrow table. DuckDB folds them in the task that has read
+them, in a few milliseconds; a Spark job would take a hundred times as long to plan. Tiles of parts merge like all
+others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -17,6 +17,7 @@ from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.model import Metric
 from hourline_core.model.scratch_columns import HOUR
 from hourline_core.sql.literals import identifier
+from hourline_core.sql.merge import merged_columns
 from hourline_core.sql.user_functions import install_functions
 from speed_layer.intake.quarantine import split_off
 
@@ -49,7 +50,8 @@ class Fold:
         self._connection = connection.cursor()
         self._schema = metric.aggregation.schema
         self._metric = metric
-        self._sql = _fold_sql(metric, self._types())
+        types = self._types()
+        self._sql, self._merge_sql = _fold_sql(metric, types), _merge_sql(metric, types)
 
     def fold(self, events: pa.Table) -> Folded:
         """The tiles (hour, tile columns, states as Spark has them) of ``events``: those that count, with HOUR and the
@@ -64,12 +66,19 @@ class Fold:
         kept, quarantined = split_off(self._metric, events)
         return Folded(self._compute(kept), quarantined) if quarantined.num_rows else Folded(tiles, None)
 
+    def merge(self, tiles: Sequence[pa.Table]) -> pa.Table:
+        """``tiles`` of several parts of the events as those of all of them."""
+        return tiles[0] if len(tiles) == 1 else self._query("tiles", pa.concat_tables(tiles), self._merge_sql)
+
     def _compute(self, events: pa.Table) -> pa.Table:
-        self._connection.register("events", events)
+        return self._query("events", events, self._sql)
+
+    def _query(self, name: str, rows: pa.Table, sql: str) -> pa.Table:
+        self._connection.register(name, rows)
         try:
-            return self._connection.execute(self._sql).to_arrow_table().cast(self._schema)
+            return self._connection.execute(sql).to_arrow_table().cast(self._schema)
         finally:
-            self._connection.unregister("events")
+            self._connection.unregister(name)
 
     def _types(self) -> dict[str, str]:
         """By column of the tiles, its type in DuckDB."""
@@ -91,3 +100,15 @@ def _fold_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
     where = f" WHERE {' AND '.join(map(identifier, metric.conditions))}" if metric.conditions else ""
     by = ", ".join(str(number) for number in range(1, len(keys) + 1))
     return f"SELECT {', '.join(selected)} FROM events{where} GROUP BY {by}"
+
+
+def _merge_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
+    declared = metric.aggregation.metric
+    keys = [identifier(name) for name in ("hour", *declared.tile_columns)]
+    merged = [
+        f"({sql})::{types[column]} AS {identifier(column)}"
+        for name, measure in declared.stored_measures.items()
+        for column, sql in merged_columns(name, measure, types).items()
+    ]
+    by = ", ".join(str(number) for number in range(1, len(keys) + 1))
+    return f"SELECT {', '.join([*keys, *merged])} FROM tiles GROUP BY {by}"

@@ -8,7 +8,7 @@ from hourline_core.compute.projection import Projection
 from hourline_core.compute.validation import validate
 from hourline_core.model import Source
 from hourline_core.model.branches import Branches
-from speed_layer.intake.deduplication import with_id_hash
+from speed_layer.intake.deduplication import with_id
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class RecordPlan:
     projection: Projection
 
     def apply(self, records: DataFrame) -> DataFrame:
-        """The events and records that ``validate`` gives for ``records`` (as of ``read_topics``), with ID_HASH and the
+        """The events and records that ``validate`` gives for ``records`` (as of ``read_topics``), with ID and the
         columns of ``projection``.
         """
         validated = validate(records, self.source, self.event_time_type, self.branches)
-        return self.projection.add_to(with_id_hash(validated, self.source))
+        return self.projection.add_to(with_id(validated, self.source))

@@ -104,14 +104,19 @@ def last_records_of(rows: pa.Table) -> dict[tuple[str, int], LastRecord]:
     }
 
 
-def is_full(rows: pa.Table, most: int) -> bool:
+def offsets_by_partition(rows: pa.Table) -> dict[tuple[str, int], tuple[int, int]]:
+    """By topic id and number of a partition, the lowest and the highest offset of ``rows``."""
+    ranges = rows.group_by([TOPIC_ID, PARTITION]).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
+    return {(of[TOPIC_ID], of[PARTITION]): (of[f"{OFFSET}_min"], of[f"{OFFSET}_max"]) for of in ranges}
+
+
+def is_full(offsets: Mapping[tuple[str, int], tuple[int, int]], most: int) -> bool:
     """Whether Kafka may have further records that Spark could have read, if a micro-batch has at most ``most`` offsets.
+    ``offsets`` are the lowest and the highest one of each partition with records.
 
     Spark divides them among the partitions and rounds down, and offsets without a record count. So some fewer are full.
     """
-    read = rows.group_by([TOPIC_ID, PARTITION]).aggregate([(OFFSET, "min"), (OFFSET, "max")])
-    offsets = pc.sum(pc.add(pc.subtract(read[f"{OFFSET}_max"], read[f"{OFFSET}_min"]), 1)).as_py() or 0
-    return bool(offsets + 2 * read.num_rows >= most)
+    return sum(last - first + 1 for first, last in offsets.values()) + 2 * len(offsets) >= most
 
 
 def outcomes_of(rows: pa.Table) -> dict[str, int]:

@@ -11,12 +11,10 @@ that were rejected are validated again: a changed ``explode`` makes no further e
 is archived is read as if it were new, and all that it counted as is taken back.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -24,32 +22,14 @@ from deltalake import DeltaTable
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
-from hourline_core.model.scratch_columns import NOT_TAKEN_OUTCOMES, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
+from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage import commits
-from speed_layer.intake.sorted_arrays import Integers, is_among
+from speed_layer.intake.sorted_arrays import Integers
+from speed_layer.recovery.counted_records import CountedRecords, Partition, offsets_by_partition
 
-Marks = npt.NDArray[np.bool_]
 Where = list[list[tuple[str, str, int]]]
-Partition = tuple[str, int]
-"""A partition of a topic, by the topic's id."""
-_Held = TypeVar("_Held")
 _NONE: Integers = np.empty(0, dtype=np.int64)
 _ADDRESSES = pa.schema({TOPIC_ID: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()})
-_ADDRESS = _ADDRESSES.names
-
-
-@dataclass(frozen=True)
-class CountedBefore:
-    """What records that are validated again count as already."""
-
-    records: int = 0
-    rejected: int = 0
-    empty: int = 0
-    not_taken: int = 0
-
-
-_KEPT_NOWHERE = ["tombstone", "empty", *NOT_TAKEN_OUTCOMES]
-"""The outcomes of records that no table has."""
 
 
 class Reprocessing:
@@ -62,77 +42,49 @@ class Reprocessing:
     ) -> None:
         self._progress, self._events, self._rejected_records = progress, events, rejected
         self._met = set(topic_ids)
-        self._ahead: dict[Partition, list[Range]] = {}
-        self._archived: dict[Partition, Integers] = {}
-        self._rejected: dict[Partition, Integers] = {}
-        self._partly_rejected: set[tuple[str, int, int, int]] = set()
+        self._counted = CountedRecords()
         for topic_id, reading in progress.readings(topic_ids).items():
             self._expect(topic_id, reading, reading.next_offsets)
 
+    def is_met(self, topic_ids: Collection[str]) -> bool:
+        """Whether all of these topics are known here."""
+        return self._met.issuperset(topic_ids)
+
     def meet(self, topic_ids: Collection[str]) -> None:
         """Take up topics that were not there at the start. Spark reads them from their beginning, also one that the
-        source has read in an earlier run.
+        source has read in an earlier run. What was read of them is committed.
         """
         new = set(topic_ids) - self._met
         self._met |= new
         for topic_id, reading in self._progress.readings(new).items():
             self._expect(topic_id, reading, dict.fromkeys(reading.read, 0))
 
+    def counted_within(self, offsets: Mapping[Partition, Range]) -> CountedRecords:
+        """What counts already of these offsets, by topic id and partition."""
+        if not self._counted.ahead:
+            return self._counted
+        # No table tells records of another branch and empty ones apart. A source that has had both is a rare one.
+        return replace(self._counted.within(offsets), has_not_taken=self._progress.total("not_taken") > 0)
+
+    def release_passed(self, last_offsets: Mapping[Partition, int]) -> None:
+        """Release the partitions whose last offsets, which have been read, are at the end of what was read before."""
+        passed = {
+            of
+            for of, last in last_offsets.items()
+            if (ahead := self._counted.ahead.get(of)) and last + 1 >= ahead[-1][1]
+        }
+        if passed:
+            self._counted = self._counted.without(passed)
+
     def _expect(self, topic_id: str, reading: Reading, next_offsets: Mapping[int, int]) -> None:
         starts = {
             partition: offset for partition, offset in next_offsets.items() if offset < (reading.end(partition) or 0)
         }
-        self._ahead |= {(topic_id, partition): reading.read[partition] for partition in starts}
+        ahead = {(topic_id, partition): reading.read[partition] for partition in starts}
         archived, refused = (
             _addresses_from(table, topic_id, starts) for table in (self._events, self._rejected_records)
         )
-        self._archived |= {partition: np.unique(offsets) for partition, offsets in _by_partition(archived).items()}
-        self._rejected |= _by_partition(refused)
-        # Of records of which something else is archived: there are none but exploded ones.
-        partly = refused.filter(pa.array(_mark(refused, self._archived, is_among)))
-        self._partly_rejected |= set(zip(*(column.to_pylist() for column in partly.columns), strict=True))
-
-    def mark_counted(self, rows: pa.Table) -> Marks:
-        """Return by row whether it (TOPIC_ID, PARTITION, OFFSET, PLACE, OUTCOME) counts already and is to be
-        skipped.
-        """
-        if not self._ahead:
-            return np.zeros(rows.num_rows, dtype=np.bool_)
-        addresses = rows.select(_ADDRESS)
-        archived = _mark(addresses, self._archived, is_among)
-        for row in np.flatnonzero(archived) if self._partly_rejected else ():
-            archived[row] = tuple(column[row].as_py() for column in addresses.columns) not in self._partly_rejected
-        without_event = pc.is_in(rows[OUTCOME], pa.array(_KEPT_NOWHERE)).to_numpy()
-        passed: Marks = archived | (without_event & _mark(addresses, self._ahead, _within))
-        return passed
-
-    def find_counted(self, rows: pa.Table) -> CountedBefore:
-        """What the records of ``rows``, which are validated again, count as already."""
-        records = rejected = in_no_table = 0
-        again = _by_partition(rows) if self._ahead else {}
-        for partition in again.keys() & self._ahead.keys():
-            offsets = np.unique(again[partition])
-            offsets = offsets[_within(offsets, self._ahead[partition])]
-            refused, archived = (held.get(partition, _NONE) for held in (self._rejected, self._archived))
-            records += len(offsets)
-            rejected += int(np.isin(refused, offsets).sum())
-            in_no_table += int((~np.isin(offsets, refused) & ~np.isin(offsets, archived)).sum())
-        # No table tells these two apart. A source that has had both is a rare one.
-        of_branch = in_no_table > 0 and self._progress.total("not_taken") > 0
-        return CountedBefore(
-            records, rejected, empty=0 if of_branch else in_no_table, not_taken=in_no_table if of_branch else 0
-        )
-
-    def release_passed(self, rows: pa.Table) -> None:
-        """Release the partitions in which ``rows``, which have been processed, end beyond what was read before."""
-        if not self._ahead:
-            return
-        for entry in rows.group_by([TOPIC_ID, PARTITION]).aggregate([(OFFSET, "max")]).to_pylist():
-            partition = (entry[TOPIC_ID], entry[PARTITION])
-            ahead = self._ahead.get(partition)
-            if ahead and entry[f"{OFFSET}_max"] + 1 >= ahead[-1][1]:
-                for held in (self._ahead, self._archived, self._rejected):
-                    held.pop(partition, None)
+        self._counted = self._counted.plus(ahead, archived, refused)
 
 
 def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow) -> None:
@@ -158,9 +110,9 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow)
         return
     now = [_of_topic(events, row.topic_id, [[*one, ("sequence", "=", row.sequence)] for one in where])]
     now.append(there.filter(pc.equal(there["sequence"], row.sequence)).drop_columns("sequence"))
-    validated = _by_partition(pa.concat_tables(now))
+    validated = offsets_by_partition(pa.concat_tables(now))
     dropped = []
-    for (topic_id, partition), offsets in _by_partition(before).items():
+    for (topic_id, partition), offsets in offsets_by_partition(before).items():
         again = np.isin(offsets, validated.get((topic_id, partition), _NONE))
         if again.any():
             # Only few offsets, if any, were not read again (compacted away since). Naming these keeps the predicate
@@ -192,28 +144,3 @@ def _of_topic(table: DeltaTable, topic_id: str | None, where: Where, *columns: s
     rows = rows.set_column(0, "topic_id", rows["topic_id"].cast(pa.string()))
     own = rows.filter(pc.equal(rows["topic_id"], pa.scalar(topic_id, pa.string())))
     return own.rename_columns([TOPIC_ID, PARTITION, OFFSET, *columns])
-
-
-def _by_partition(rows: pa.Table) -> dict[Partition, Integers]:
-    """By partition, the sorted offsets of ``rows`` (TOPIC_ID, PARTITION, OFFSET)."""
-    partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
-    found: dict[Partition, Integers] = {}
-    for of in rows.group_by([TOPIC_ID, PARTITION]).aggregate([]).to_pylist():
-        here = (partitions == of[PARTITION]) & pc.equal(rows[TOPIC_ID], of[TOPIC_ID]).to_numpy()
-        found[of[TOPIC_ID], of[PARTITION]] = np.sort(offsets[here])
-    return found
-
-
-def _within(offsets: Integers, ranges: list[Range]) -> Marks:
-    marks: Marks = np.logical_or.reduce([(offsets >= first) & (offsets < end) for first, end in ranges])
-    return marks
-
-
-def _mark(rows: pa.Table, held: Mapping[Partition, _Held], is_held: Callable[[Integers, _Held], Marks]) -> Marks:
-    """Return by row (TOPIC_ID, PARTITION, OFFSET) whether its offset is held in its partition."""
-    partitions, offsets = rows[PARTITION].to_numpy(), rows[OFFSET].to_numpy()
-    marks = np.zeros(rows.num_rows, dtype=np.bool_)
-    for (topic_id, partition), of_partition in held.items():
-        here = (partitions == partition) & pc.equal(rows[TOPIC_ID], topic_id).to_numpy()
-        marks[here] = is_held(offsets[here], of_partition)
-    return marks

@@ -1,8 +1,8 @@
 """The ``foreachBatch`` function of a source's stream: what Spark calls with each micro-batch.
 
-It reads ahead: it returns when Spark has evaluated the records of a micro-batch. One thread commits them. Meanwhile,
-Spark reads the next micro-batch, which waits for that commit. So commits are in order, and at most two micro-batches
-are in memory. After a failed commit there is no other: it would leave a gap of lost records. The next start reads again
+It reads ahead: it returns when the tasks of a micro-batch have archived and folded its records. One thread commits
+their files and tiles. Meanwhile, the tasks of the next micro-batch run, which waits for that commit. So commits are in
+order. After a failed commit there is no other: it would leave a gap of lost records. The next start reads again
 what was not committed.
 """
 
@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from itertools import count
 
 from pyspark.sql import DataFrame
 
@@ -55,7 +54,8 @@ class ForeachBatch:
         self._ends_of = ends_of
         self._on_finished = on_finished
         self._show = show
-        self._sequences = count(batch.source_tables.first_sequence)
+        self._following = batch.source_tables.first_sequence
+        """The sequence of the next micro-batch."""
         self._running = threading.Lock()
         """Held while Spark reads a micro-batch."""
         self._committer = ThreadPoolExecutor(1, f"commit {self.source}")
@@ -77,8 +77,12 @@ class ForeachBatch:
                 return
             try:
                 self._raise_failure()
-                read = self._batch.read(evaluated, self._origin, self._ends_of(number))
+                ends = self._ends_of(number)
+                if not self._batch.is_met({self._origin.topic_ids[topic] for topic, _ in ends}):
+                    self._wait_for_commit()  # Progress is asked what was read of a topic that is new here.
+                read = self._batch.read(evaluated, self._origin, ends, self._following)
                 if read is not None:
+                    self._following += 1
                     self._wait_for_commit()
                     self._raise_failure()
                     self._last = self._committer.submit(self._commit, read)
@@ -99,7 +103,8 @@ class ForeachBatch:
                 # What Spark has read must be committed first, or its partitions would seem to be idle.
                 self._wait_for_commit(_SECONDS_FOR_MICRO_BATCH)
                 if self._all_committed() and not self._stopped.is_set() and idle.moves_clock(ends):
-                    idle.commit(next(self._sequences), ends)
+                    idle.commit(self._following, ends)
+                    self._following += 1
             finally:
                 self._running.release()
 
@@ -158,7 +163,7 @@ class ForeachBatch:
         deadline = time.monotonic() + _SECONDS_FOR_KAFKA
         while not self._dropped:
             try:
-                self._continuity.confirm(read.last_records, read.partitions)
+                self._continuity.confirm(read.part.last_records, read.partitions)
             except BrokerError:
                 if time.monotonic() > deadline:
                     raise
@@ -172,7 +177,7 @@ class ForeachBatch:
         try:
             if not self._is_confirmed(read):
                 return
-            self._on_finished(self._batch.commit(read, next(self._sequences)))
+            self._on_finished(self._batch.commit(read))
             self._finished += 1
             topic_ids = list(self._origin.topic_ids.items())  # Spark's thread may add to them.
             self._show({topic: self._batch.offsets.next_offsets(topic_id) for topic, topic_id in topic_ids})

@@ -72,7 +72,7 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
     topic_ids = ensure_topics(bootstrap, source, options)
     batch = open_micro_batch(spark, project, source, topic_ids.values(), environment.clock)
     environment.takeover.watch(source, batch.source_tables.progress)
-    batch.source_tables.clock = batch.source_tables.clock.of_topics(topic_ids.values())
+    batch.forget_other_topics(topic_ids.values())
     readings = batch.source_tables.progress.readings(topic_ids.values())
     start = {
         topic: starting_offsets(source.name, topic, topic_offsets(bootstrap, topic, options), readings[of])
@@ -90,7 +90,7 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
     if isinstance(source.topic, TopicPattern):
         write_starting_offsets(checkpoints / source.name, start)
     writer = (
-        batch.plan.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
+        batch.tasks.records.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
         .writeStream.queryName(query_name)
         .foreachBatch(foreach_batch)
         .option("checkpointLocation", (checkpoints / source.name).as_uri())

@@ -2,13 +2,13 @@
 the metric or in its quarantine, once. Plain Python counts them.
 """
 
+import pickle
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
@@ -16,23 +16,23 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame
 
 import serving_layer
 from hourline import load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.projection import ProjectedMetric
-from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import TIMESTAMP, Layout
-from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.model import scratch_columns as columns
 from hourline_core.runtime import failpoints
 from serving_layer.reports.status import report_project_status
 from speed_layer.commit.maintenance import maintain_source
-from speed_layer.commit.micro_batch import MicroBatch, Read
+from speed_layer.commit.micro_batch import MicroBatch
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import open_source_tables
 from speed_layer.intake.deduplication import Deduplicator
-from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.part import Assignment, IntakePlan, Part
+from speed_layer.intake.tasks import Tasks, build_part
 from speed_layer.kafka.record_origin import Origin
 from speed_layer.recovery.reprocessing import Reprocessing
 from tests.support.examples import examples
@@ -58,7 +58,6 @@ VALUES = {
 }
 ROWS = pa.schema(
     {
-        columns.TOPIC_ID: pa.string(),
         columns.TOPIC: pa.string(),
         columns.PARTITION: pa.int32(),
         columns.OFFSET: pa.int64(),
@@ -66,13 +65,13 @@ ROWS = pa.schema(
         columns.EVENT_TIME: TIMESTAMP,
         columns.HOUR: TIMESTAMP,
         columns.OUTCOME: pa.string(),
-        columns.ID_HASH: pa.int64(),
         columns.ARRIVED: TIMESTAMP,
         columns.KEY: pa.binary(),
         columns.HEADERS: pa.map_(pa.string(), pa.binary()),
         columns.RECORD_TIMESTAMP: TIMESTAMP,
         columns.RECORD_TIMESTAMP_TYPE: pa.string(),
         columns.VALUE: pa.binary(),
+        columns.VALUE_CRC: pa.int64(),
         "x": pa.int64(),
         "at": TIMESTAMP,
     }
@@ -81,7 +80,7 @@ PLACES = [
     f"{side} append {table}"
     for table in ("events", "provisional", "quarantine", "progress")
     for side in ("before", "after")
-]
+] + [f"{side} write {table}" for table in ("events", "quarantine") for side in ("before", "after")]
 
 
 class Event(NamedTuple):
@@ -95,6 +94,17 @@ class KilledError(Exception):
 
 EVENTS = st.lists(st.builds(Event, hour=st.integers(0, 2), x=st.integers(0, 9)), min_size=1, max_size=8)
 STEPS = st.lists(st.tuples(EVENTS, st.sampled_from([None, None, "maintain", *PLACES])), min_size=1, max_size=6)
+
+
+class TasksHere:
+    """Runs one task for each micro-batch, in this process."""
+
+    def __init__(self, plan: IntakePlan) -> None:
+        self.plan = plan
+        self.pickled = pickle.dumps(plan)
+
+    def run(self, evaluated: pa.Table, assignment: Assignment, size: int) -> list[Part]:
+        return [build_part(self.pickled, assignment, evaluated.to_batches(max_chunksize=3))]
 
 
 class Speed:
@@ -114,26 +124,36 @@ class Speed:
         fields = pa.schema({"x": pa.int64(), "at": TIMESTAMP})
         self.tables = open_source_tables(Layout.of(self.project), self.source, fields, plans)
         projected = {plan.name: ProjectedMetric(plan, (), (), cast(Any, VALUES[plan.metric.name])) for plan in plans}
-        plan = cast(RecordPlan, SimpleNamespace(projection=SimpleNamespace(metrics=projected)))
+        layout = Layout.of(self.project)
+        plan = IntakePlan(
+            self.source,
+            projected,
+            layout.events(self.source),
+            layout.rejected(self.source),
+            layout.quarantine(self.source),
+            {},
+            self.tables.events_schema,
+            self.tables.stored_names,
+            self.tables.decoding.hash,
+        )
         following = {("id", 0): len(self.finished)}
         self.micro_batches = MicroBatch(
             self.tables,
             Deduplicator(timedelta(hours=2)),
             Reprocessing(self.tables.progress, self.tables.events, self.tables.rejected, ["id"]),
-            plan,
+            cast(Tasks, TasksHere(plan)),
             OffsetOrder(following),
             OffsetsReached(following),
             100,
             lambda: BASE,
         )
-        self.number, self.sequence = 1, self.tables.first_sequence
+        self.sequence = self.tables.first_sequence
 
     def micro_batch(self, events: Sequence[Event], killed: str | None = None) -> None:
         first = len(self.finished)
         last = first + len(events) - 1
         times = [BASE + timedelta(hours=event.hour, minutes=1) for event in events]
         cells = {
-            columns.TOPIC_ID: "id",
             columns.TOPIC: "visits",
             columns.PARTITION: 0,
             columns.PLACE: 0,
@@ -152,14 +172,6 @@ class Speed:
             }
             for number, (event, time) in enumerate(zip(events, times, strict=True))
         ]
-        read = Read(
-            self.number,
-            pa.Table.from_pylist(rows, ROWS),
-            {"id": (OffsetsRead(0, first, last),)},
-            Origin({"visits": "id"}),
-            BASE,
-            {("id", 0): LastRecord(0, last, BASE, "")},
-        )
 
         def visit(place: str) -> None:
             if place == killed:
@@ -168,12 +180,17 @@ class Speed:
         reached = False
         with patch.object(failpoints, "visit", visit):
             try:
-                self.micro_batches.commit(read, self.sequence)
+                evaluated = cast(DataFrame, pa.Table.from_pylist(rows, ROWS))
+                read = self.micro_batches.read(
+                    evaluated, Origin({"visits": "id"}), {("visits", 0): last + 1}, self.sequence
+                )
+                assert read
+                self.micro_batches.commit(read)
                 reached = True
             except KilledError:
                 reached = killed == "after append progress"
         self.finished += events if reached else []
-        self.number, self.sequence = self.number + 1, self.sequence + 1
+        self.sequence += 1
         if killed:
             self.start()
 

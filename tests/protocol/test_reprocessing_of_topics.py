@@ -10,6 +10,8 @@ from hourline_core.ledger.progress_rows import OffsetsRead, Position, ProgressRo
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.model.scratch_columns import OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
+from speed_layer.intake.record_rows import offsets_by_partition
+from speed_layer.recovery.counted_records import CountedRecords
 from speed_layer.recovery.reprocessing import Reprocessing, drop_reprocessed
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
@@ -75,21 +77,30 @@ def again(outcomes: dict[tuple[str, int], str]) -> pa.Table:
     )
 
 
+def counted(known: Reprocessing, rows: pa.Table) -> CountedRecords:
+    """What a micro-batch with ``rows`` is told."""
+    return known.counted_within({of: (first, last + 1) for of, (first, last) in offsets_by_partition(rows).items()})
+
+
+def release_passed(known: Reprocessing, rows: pa.Table) -> None:
+    known.release_passed({of: last for of, (_, last) in offsets_by_partition(rows).items()})
+
+
 def test_each_record_counts_once_whatever_its_topic_and_branch(tmp_path: Path) -> None:
     tables = written(tmp_path, {"a": 1, "b": 0})
     known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a", "id-b"])
     rows = again({key: "accepted" for key in BEFORE if key != ("a", 0)} | {("a", 4): "accepted", ("b", 3): "accepted"})
     addresses = zip(rows[TOPIC_ID].to_pylist(), rows[OFFSET].to_pylist(), strict=True)
-    counted = dict(zip(addresses, known.mark_counted(rows).tolist(), strict=True))
-    assert {key for key, passed in counted.items() if passed} == {("id-a", 3), ("id-b", 1)}, "what is archived"
-    fresh = rows.filter(pa.array(~known.mark_counted(rows)))
-    before = known.find_counted(fresh)
+    marked = dict(zip(addresses, counted(known, rows).mark(rows).tolist(), strict=True))
+    assert {key for key, passed in marked.items() if passed} == {("id-a", 3), ("id-b", 1)}, "what is archived"
+    fresh = rows.filter(pa.array(~counted(known, rows).mark(rows)))
+    before = counted(known, fresh).find(fresh)
     assert before.rejected == 2
     assert before.empty == 2, "what is in no table: not taken, and a tombstone that has a value now"
     left_out = again({("a", 1): "not_taken", ("a", 2): "taken_by_none", ("b", 2): "tombstone", ("b", 3): "tombstone"})
-    assert known.mark_counted(left_out).tolist() == [True, True, True, False]
-    known.release_passed(rows)
-    assert not known.mark_counted(rows).any()
+    assert counted(known, left_out).mark(left_out).tolist() == [True, True, True, False]
+    release_passed(known, rows)
+    assert not counted(known, rows).mark(rows).any()
 
 
 def test_a_topic_that_is_met_later_is_read_from_its_beginning_and_counts_once(tmp_path: Path) -> None:
@@ -97,12 +108,12 @@ def test_a_topic_that_is_met_later_is_read_from_its_beginning_and_counts_once(tm
     known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a"])
     rows = again({key: "accepted" for key in BEFORE if key[0] == "b"} | {("b", 3): "accepted"})
     known.meet(["id-a", "id-b"])
-    assert known.mark_counted(rows).tolist() == [False, True, False, False]
-    assert known.find_counted(rows.filter(pa.array(~known.mark_counted(rows)))).rejected == 1
+    assert counted(known, rows).mark(rows).tolist() == [False, True, False, False]
+    assert counted(known, rows).find(rows.filter(pa.array(~counted(known, rows).mark(rows)))).rejected == 1
     known.meet(["id-b"])  # once only
-    known.release_passed(rows)
+    release_passed(known, rows)
     known.meet(["id-b"])
-    assert not known.mark_counted(rows).any()
+    assert not counted(known, rows).mark(rows).any()
 
 
 def test_what_is_validated_again_is_dropped_in_its_own_topic_alone(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from hourline_core.model.scratch_columns import (
     COUNTS,
     EVENT_TIME,
     HOUR,
+    ID,
     ID_HASH,
     NOT_TAKEN,
     OFFSET,
@@ -41,8 +42,9 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.nullable_schema import nullable_schema
-from speed_layer.intake.deduplication import with_id_hash
+from speed_layer.intake.deduplication import with_id
 from speed_layer.intake.fold_tiles import Fold, connect_for_folds
+from speed_layer.intake.id_hashes import with_id_hash
 from tests.stack.test_fold_tiles import equal, groups
 from tests.support.project_files import write_project
 
@@ -219,12 +221,11 @@ def test_an_id_of_each_type_is_refused_or_has_a_hash(spark: SparkSession, tmp_pa
     events = events_of(spark, project.sources["field_n"])
     for name, source in accepted.items():
         rank = F.expr(f"row_number() OVER (PARTITION BY {source.id} ORDER BY {OFFSET})")
-        events = (
-            with_id_hash(events, source).withColumnsRenamed({ID_HASH: f"hash_{name}"}).withColumn(f"rank_{name}", rank)
-        )
+        events = with_id(events, source).withColumnsRenamed({ID: f"id_{name}"}).withColumn(f"rank_{name}", rank)
     rows = events.toArrow()
     for name in accepted:
-        hashes, ranks = rows[f"hash_{name}"].to_pylist(), rows[f"rank_{name}"].to_pylist()
+        identified = rows.select([f"id_{name}", HOUR]).rename_columns([ID, HOUR])
+        hashes, ranks = with_id_hash(identified)[ID_HASH].to_pylist(), rows[f"rank_{name}"].to_pylist()
         assert len(set(hashes)) == ranks.count(1) > 1, name
 
 

@@ -1,6 +1,6 @@
 """The clock of a source: the slowest live partition holds it, no single record carries it away, and silence moves it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -33,8 +33,18 @@ def read(
     arrived: datetime = LONG_AFTER,
 ) -> SourceClock:
     """The clock after one micro-batch with events at these minutes in one partition."""
-    times = {("topic", partition): micros(*map(minutes, numbers))}
-    return clock.after_records(times, arrived)
+    return after(clock, {("topic", partition): micros(*map(minutes, numbers))}, arrived)
+
+
+def after(
+    clock: SourceClock,
+    times: Mapping[tuple[str, int], Micros],
+    arrived: datetime = LONG_AFTER,
+    behind: Collection[tuple[str, int]] = (),
+) -> SourceClock:
+    """The clock after one micro-batch with these event times, by partition."""
+    read = [clock.of_partition(of, arrived).advance(some, arrived, timedelta(0)) for of, some in times.items()]
+    return clock.after_records(read, behind=behind)
 
 
 def test_the_slowest_partition_holds_the_clock() -> None:
@@ -111,7 +121,7 @@ def test_a_silent_source_goes_on_by_wall_time() -> None:
 
 
 def test_a_source_without_an_accepted_event_has_no_clock() -> None:
-    rejected = SourceClock().after_records({("topic", 0): micros()}, minutes(0))
+    rejected = after(SourceClock(), {("topic", 0): micros()}, minutes(0))
     assert rejected.time is None
     assert rejected.without_idle(LONG_AFTER, IDLE).time is None
 
@@ -119,20 +129,20 @@ def test_a_source_without_an_accepted_event_has_no_clock() -> None:
 def test_a_partition_that_begins_with_bad_records_holds_the_clock_while_it_may_have_more() -> None:
     bad: Micros = micros()
     times = {("topic", 0): micros(minutes(90)), ("topic", 1): bad}
-    behind = SourceClock().after_records(times, LONG_AFTER, behind=list(times))
+    behind = after(SourceClock(), times, behind=list(times))
     assert behind.time is None
-    assert behind.after_records(times, LONG_AFTER).time == minutes(90), "it has no more: a topic without a key for it"
+    assert after(behind, times).time == minutes(90), "it has no more: a topic without a key for it"
 
 
 def test_an_import_moves_the_clock_only_of_a_source_without_partitions() -> None:
-    files_only = SourceClock().after_import(micros(minutes(500), minutes(10)), LONG_AFTER)
+    files_only = SourceClock().after_import(minutes(500), LONG_AFTER)
     assert files_only.time == minutes(500)
-    assert read(SourceClock(), 0).after_import(micros(minutes(500)), LONG_AFTER).time == minutes(0)
-    assert SourceClock().after_import(micros(minutes(500)), minutes(20)).time == minutes(20)
+    assert read(SourceClock(), 0).after_import(minutes(500), LONG_AFTER).time == minutes(0)
+    assert SourceClock().after_import(minutes(500), minutes(20)).time == minutes(20)
 
 
 def test_partitions_of_a_topic_that_is_read_no_more_hold_nothing() -> None:
-    clock = SourceClock().after_records({("old", 0): micros(minutes(0))}, LONG_AFTER).of_topics(["new"])
+    clock = after(SourceClock(), {("old", 0): micros(minutes(0))}).of_topics(["new"])
     assert clock.partitions == ()
     assert clock.time == minutes(0)
 
@@ -157,12 +167,12 @@ def test_the_clock_is_that_of_a_naive_pass(
             for offset, (partition, time) in enumerate(batch)
         ]
         naive.pass_sequence(events)
-        clock = clock.of_topics([topic]).after_records(
+        clock = after(
+            clock.of_topics([topic]),
             {
                 (topic, of): micros(*(minutes(time) for partition, time in batch if partition == of))
                 for of in {p for p, _ in batch}
             },
-            LONG_AFTER,
         )
         assert clock.time == naive.time
 
@@ -178,21 +188,21 @@ def test_the_size_of_micro_batches_changes_nothing_but_the_beginning(
     together, apart = begun, begun
     for batch in batches:
         cut = data.draw(st.integers(0, len(batch)))
-        together = after(together, batch)
-        apart = after(after(apart, batch[:cut]), batch[cut:])
+        together = after_batch(together, batch)
+        apart = after_batch(after_batch(apart, batch[:cut]), batch[cut:])
     assert [known.clock for known in together.partitions] == [known.clock for known in apart.partitions]
     assert [known.held_back for known in together.partitions] == [known.held_back for known in apart.partitions]
 
 
-def after(clock: SourceClock, batch: Iterable[tuple[int, int]]) -> SourceClock:
+def after_batch(clock: SourceClock, batch: Iterable[tuple[int, int]]) -> SourceClock:
     of_partition: dict[tuple[str, int], list[datetime]] = {}
     for partition, time in batch:
         of_partition.setdefault(("topic", partition), []).append(minutes(time))
-    return clock.after_records({of: micros(*times) for of, times in of_partition.items()}, LONG_AFTER)
+    return after(clock, {of: micros(*times) for of, times in of_partition.items()})
 
 
 @pytest.mark.parametrize("records", [100, 100_000])
 def test_a_stream_in_order_is_followed_to_its_last_record(records: int) -> None:
     times = micros(BASE) + np.arange(records, dtype=np.int64) * 1_000_000
-    clock = SourceClock().after_records({("topic", 0): times}, LONG_AFTER)
+    clock = after(SourceClock(), {("topic", 0): times})
     assert clock.time == BASE + timedelta(seconds=records - 1)

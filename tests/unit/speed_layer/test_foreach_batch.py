@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 
 from hourline_core.errors import BrokerError, ConflictError, HourlineError, SourceError, TopicReplacedError
-from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
+from hourline_core.ledger.source_clock import SourceClock
 from speed_layer.commit.micro_batch import Read
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.intake.part import Part
 from speed_layer.streams.foreach_batch import ForeachBatch
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
@@ -34,14 +34,17 @@ class Batch:
         self.failure: type[BaseException] = ConflictError
         self.read_up_to = threading.Condition()
 
-    def read(self, number: int, origin: object, ends: object) -> Read | None:
+    def is_met(self, topic_ids: object) -> bool:
+        return True
+
+    def read(self, number: int, origin: object, ends: object, sequence: int) -> Read | None:
         with self.read_up_to:
             self.happened.append(f"read {number}")
             self.read_up_to.notify_all()
-        return Read(number, pa.table({}), {}, cast(Any, None), NOW, {}) if number else None
+        return Read(number, sequence, Part(), {}, cast(Any, None), NOW, SourceClock()) if number else None
 
-    def commit(self, read: Read, sequence: int) -> str:
-        number = read.number
+    def commit(self, read: Read) -> str:
+        number, sequence = read.number, read.sequence
         assert self.allowed.acquire(timeout=SECONDS)
         if number in self.failing:
             raise self.failure(f"commit of {number} failed")
@@ -192,10 +195,10 @@ def test_the_end_does_not_wait_for_a_kafka_that_is_away(stream: ForeachBatch, ba
     answers = threading.Event()
     reading = threading.Event()
 
-    def read(number: int, origin: object, ends: object) -> Read:
+    def read(number: int, origin: object, ends: object, sequence: int) -> Read:
         reading.set()
         assert answers.wait(SECONDS)
-        return Read(number, pa.table({}), {}, cast(Any, None), NOW, {})
+        return Read(number, sequence, Part(), {}, cast(Any, None), NOW, SourceClock())
 
     batch.read = read  # type: ignore[method-assign]
 
@@ -242,28 +245,20 @@ def test_the_clock_of_idle_partitions_waits_for_what_was_read(stream: ForeachBat
     assert batch.happened[-1] == "read 2", "what was read is lost, and its partition is no idle one"
 
 
-def rows(*offsets: int, partition: int = 0) -> pa.Table:
-    size = len(offsets)
-    return pa.table(
-        {
-            TOPIC: ["orders"] * size,
-            TOPIC_ID: ["topic-id"] * size,
-            PARTITION: pa.array([partition] * size, pa.int32()),
-            OFFSET: list(offsets),
-        }
-    )
-
-
 def test_offsets_may_be_missing_but_not_repeated() -> None:
     order = OffsetOrder({("topic-id", 0): 5})
     reached = OffsetsReached({})
-    for read in (rows(5, 6), rows(9, 12), rows(0, 1, partition=1)):
-        order.refuse_repeated(read)
+    first, second, topics = ("topic-id", 0), ("topic-id", 1), {"topic-id": "orders"}
+    for read in ({first: (5, 6)}, {first: (9, 12)}, {second: (0, 1)}):
+        order.refuse_repeated(read, topics)
         order.note_committed("topic-id", reached.advance(read, {})["topic-id"])
-    for read, words in ((rows(12, 13), "gave offset 12 after offset 12 was"), (rows(1, 2, partition=1), "partition 1")):
+    for read, words in (
+        ({first: (12, 13)}, "topic 'orders' partition 0 gave offset 12 after offset 12 was"),
+        ({second: (1, 2)}, "partition 1"),
+    ):
         with pytest.raises(SourceError, match=words):
-            order.refuse_repeated(read)
-    order.refuse_repeated(rows(13))
+            order.refuse_repeated(read, topics)
+    order.refuse_repeated({first: (13, 13)}, topics)
     assert order.next_offsets("topic-id") == {0: 13, 1: 2}
     assert order.next_offsets("another-id") == {}
 

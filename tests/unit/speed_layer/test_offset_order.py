@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.ledger.read_offsets import reading_of
-from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC, TOPIC_ID
 from speed_layer.commit.offset_order import OffsetsReached
 from speed_layer.recovery.lost_records import deleted_ranges
 
@@ -15,16 +14,8 @@ steps = st.lists(st.lists(st.lists(st.booleans(), max_size=4), min_size=PARTITIO
 """Of each micro-batch and partition, whether each offset has a record that can be read."""
 
 
-def rows(read: dict[int, list[int]]) -> pa.Table:
-    addresses = [(partition, offset) for partition, offsets in read.items() for offset in offsets]
-    return pa.table(
-        {
-            TOPIC: pa.array(["orders"] * len(addresses), pa.string()),
-            TOPIC_ID: pa.array(["id"] * len(addresses), pa.string()),
-            PARTITION: pa.array([partition for partition, _ in addresses], pa.int32()),
-            OFFSET: pa.array([offset for _, offset in addresses], pa.int64()),
-        }
-    )
+def spans(read: dict[int, list[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    return {("id", partition): (offsets[0], offsets[-1]) for partition, offsets in read.items() if offsets}
 
 
 @given(steps)
@@ -37,7 +28,7 @@ def test_progress_goes_on_after_the_last_offset_and_a_step_without_any_commits_n
         for partition, offsets in enumerate(step):
             ends[partition] += len(offsets)
             read[partition] = [begun[partition] + place for place, there in enumerate(offsets) if there]
-        found = reached.advance(rows(read), {("id", partition): end for partition, end in ends.items()})
+        found = reached.advance(spans(read), {("id", partition): end for partition, end in ends.items()})
         assert bool(found) == any(map(len, step)), "an offset was passed"
         committed += [{"offsets": found["id"]}] if found else []
         for of in found.get("id", ()):
@@ -64,5 +55,5 @@ def test_progress_goes_on_after_the_last_offset_and_a_step_without_any_commits_n
 
 def test_where_ends_are_not_known_the_records_are_all_there_is() -> None:
     reached = OffsetsReached({("id", 0): 5})
-    assert reached.advance(rows({0: [5, 9]}), {}) == {"id": (OffsetsRead(0, 5, 9),)}
-    assert reached.advance(rows({}), {}) == {}
+    assert reached.advance(spans({0: [5, 9]}), {}) == {"id": (OffsetsRead(0, 5, 9),)}
+    assert reached.advance(spans({}), {}) == {}

@@ -3,17 +3,19 @@
 import pyarrow as pa
 
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC_ID
-from speed_layer.intake.record_rows import is_full
+from speed_layer.intake.record_rows import is_full, offsets_by_partition
 
 
-def rows(*offsets: tuple[int, int]) -> pa.Table:
-    """Records of one topic, by partition and offset."""
-    return pa.table(
-        {
-            TOPIC_ID: ["t"] * len(offsets),
-            PARTITION: [partition for partition, _ in offsets],
-            OFFSET: [offset for _, offset in offsets],
-        }
+def rows(*offsets: tuple[int, int]) -> dict[tuple[str, int], tuple[int, int]]:
+    """The offsets of records of one topic, given by partition and offset."""
+    return offsets_by_partition(
+        pa.table(
+            {
+                TOPIC_ID: pa.array(["t"] * len(offsets), pa.string()),
+                PARTITION: pa.array([partition for partition, _ in offsets], pa.int32()),
+                OFFSET: pa.array([offset for _, offset in offsets], pa.int64()),
+            }
+        )
     )
 
 

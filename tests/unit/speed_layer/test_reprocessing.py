@@ -17,7 +17,9 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.read_offsets import Reading, merge_ranges
 from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
-from speed_layer.commit.accounting import count_records
+from speed_layer.intake.accounting import count_records
+from speed_layer.intake.record_rows import offsets_by_partition
+from speed_layer.recovery.counted_records import CountedRecords
 from speed_layer.recovery.reprocessing import Reprocessing, drop_reprocessed
 from tests.support.examples import examples
 
@@ -147,8 +149,8 @@ def _micro_batch(
         ],
         ROWS,
     )
-    fresh = rows.filter(pc.invert(pa.array(again.mark_counted(rows))))
-    counts = count_records(fresh, again.find_counted(fresh))
+    fresh = rows.filter(pc.invert(pa.array(counted(again, rows).mark(rows))))
+    counts = count_records(fresh, counted(again, fresh).find(fresh))
     for table, outcome in ((events, "accepted"), (rejected, "rejected")):
         chosen = fresh.filter(pc.equal(fresh[OUTCOME], outcome)).select([PARTITION, OFFSET, PLACE])
         stored = chosen.rename_columns(["partition", "offset", PLACE])
@@ -159,9 +161,18 @@ def _micro_batch(
         table.update_incremental()
     read = (OffsetsRead(0, min(found), max(found)),)
     drop_reprocessed(events, rejected, ProgressRow(sequence, "t", "t", read, counts, (), (), None, NOW, NOW))
-    again.release_passed(rows)
+    release_passed(again, rows)
     return counts
 
 
 def _table(path: Path) -> DeltaTable:
     return DeltaTable.create(str(path), STORED)
+
+
+def counted(known: Reprocessing, rows: pa.Table) -> CountedRecords:
+    """What a micro-batch with ``rows`` is told."""
+    return known.counted_within({of: (first, last + 1) for of, (first, last) in offsets_by_partition(rows).items()})
+
+
+def release_passed(known: Reprocessing, rows: pa.Table) -> None:
+    known.release_passed({of: last for of, (_, last) in offsets_by_partition(rows).items()})

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from hourline_core.ledger.progress_rows import RecordCounts
 from hourline_core.model.scratch_columns import DUPLICATE, NOT_TAKEN_OUTCOMES
 from speed_layer.intake.record_rows import number_of_records, outcomes_of
-from speed_layer.recovery.reprocessing import CountedBefore
+from speed_layer.recovery.counted_records import CountedBefore
 
 
 def count_records(fresh: pa.Table, known: CountedBefore) -> RecordCounts:

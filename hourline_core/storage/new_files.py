@@ -1,0 +1,166 @@
+"""Data files that a task writes where its rows are, and the commit that makes them part of a table.
+
+A file that no commit names does not exist for any reader: a task can be run twice, or end half-way. Maintenance deletes
+what it leaves.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Transaction
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction
+from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
+
+from hourline_core.runtime import failpoints
+from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step
+
+_LONGEST_TEXT = 64
+"""In characters. The range of a column with a longer text is left out: a part of it is no upper bound."""
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A data file that no commit names yet."""
+
+    path: str
+    """Below the table."""
+    size: int
+    """In bytes."""
+    rows: int
+    statistics: str
+    """Those of Delta, as JSON: the number of rows, and for each column the lowest and highest value and the nulls."""
+
+
+class NewFileWriter:
+    """Writes rows, chunk by chunk, into one new data file of the table of the kind ``kind`` at ``uri``."""
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str], kind: str, schema: pa.Schema) -> None:
+        self._files = _file_system(uri, storage_options)
+        self._kind = kind
+        self._path = f"part-{uuid4()}.parquet"
+        self._schema = schema
+        self._collected: list[pq.FileMetaData] = []
+        failpoints.visit(f"before write {kind}")
+        self._writer = pq.ParquetWriter(
+            self._path,
+            schema,
+            filesystem=self._files,
+            compression="zstd",
+            compression_level=1,
+            # Values that mostly differ are written faster without a dictionary.
+            use_dictionary=[field.name for field in schema if not pa.types.is_binary(field.type)],
+            metadata_collector=self._collected,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        """Append ``rows``, which have the columns of the schema."""
+        self._writer.write_table(rows)
+
+    def close(self) -> NewFile:
+        """End the file."""
+        self._writer.close()
+        failpoints.visit(f"after write {self._kind}")
+        (written,) = self._collected
+        size = self._files.get_file_info(self._path).size
+        return NewFile(self._path, size, written.num_rows, json.dumps(_statistics(written, self._schema)))
+
+
+def append_files(
+    table: DeltaTable,
+    files: Sequence[NewFile],
+    metadata: Mapping[str, Any],
+    writers: Sequence[str] = (),
+    sequence: int = 0,
+) -> None:
+    """Append the rows of ``files``. ``metadata``, ``writers``, ``sequence`` and errors are as in ``commits.append``."""
+    now = int(time.time() * 1000)
+    actions = [AddAction(file.path, file.size, {}, now, True, file.statistics) for file in files]
+    recorded = [Transaction(writer, sequence) for writer in writers]
+    following = table.version() + 1
+    with durable_step("append", table):
+        table.create_write_transaction(
+            actions,  # type: ignore[arg-type] # The type of the list is not covariant.
+            "append",
+            table.schema(),
+            commit_properties=commit_properties(metadata, recorded),
+            post_commithook_properties=LOG_KEPT,
+        )
+        # delta-rs leaves the handle at the version before. A commit of another process must still be noticed.
+        table.load_as_version(following)
+
+
+def _file_system(uri: str, storage_options: Mapping[str, str]) -> FileSystem:
+    """The files below ``uri``."""
+    parts = urlsplit(uri)
+    if parts.scheme in ("", "file"):
+        return SubTreeFileSystem(unquote(parts.path) if parts.scheme else uri, LocalFileSystem())
+    return PyFileSystem(DeltaStorageHandler(uri, dict(storage_options)))
+
+
+def _statistics(written: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
+    """Delta's statistics of a file. Numbers with a fraction have no range: NaN is in none of Parquet's."""
+    lowest: dict[str, Any] = {}
+    highest: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    paths = dict(_leaves(schema))
+    for number in range(written.num_columns):
+        parts = [written.row_group(group).column(number) for group in range(written.num_row_groups)]
+        path = paths.get(parts[0].path_in_schema) if parts else None
+        known = [part.statistics for part in parts if part.is_stats_set and part.statistics.has_null_count]
+        if path is None or len(known) < len(parts):
+            continue
+        _put(nulls, path, sum(part.null_count for part in known))
+        ranges = [(part.min, part.max) for part in known if part.has_min_max]
+        some = [part for part in known if part.num_values]
+        if ranges and len(ranges) == len(some):
+            least, most = min(low for low, _ in ranges), max(high for _, high in ranges)
+            if (low := _told(least)) is not None and (high := _told(most)) is not None:
+                _put(lowest, path, low)
+                _put(highest, path, high)
+    return {"numRecords": written.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
+
+
+def _leaves(fields: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The plain columns, also those of structs, with Parquet's name of each. Of lists and maps, there are no
+    statistics.
+    """
+    for column in fields:
+        path = (*above, column.name)
+        if pa.types.is_struct(column.type):
+            yield from _leaves(column.type, path)
+        elif not pa.types.is_nested(column.type):
+            yield ".".join(path), path
+
+
+def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    *structs, name = path
+    for struct in structs:
+        values = values.setdefault(struct, {})
+    values[name] = value
+
+
+def _told(value: Any) -> int | str | None:
+    """A value as Delta's statistics have it. None: they leave it out."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return value
+        case str():
+            return value if len(value) <= _LONGEST_TEXT else None
+        case datetime():
+            text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+            return f"{text}Z" if value.tzinfo is not None else text
+        case date():
+            return value.isoformat()
+        case _:
+            return None

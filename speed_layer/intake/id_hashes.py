@@ -1,0 +1,40 @@
+"""The hashes by which the speed layer recognises ids: 64 bits of (id, hour), made where the events are.
+
+Values that are equal for DuckDB have one hash, as 0.0 and -0.0. The hashes are compared within one run of the speed
+layer, and stored nowhere.
+"""
+
+from functools import cache
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from hourline_core.model.scratch_columns import HOUR, ID, ID_HASH
+
+
+def with_id_hash(events: pa.Table) -> pa.Table:
+    """The events (ID, HOUR) with ID_HASH (int64) instead of ID. An event without an id has none."""
+    hashed = events.select([ID, HOUR])
+    # DuckDB has one hash for several lists with nulls.
+    value = f"to_json({ID})::VARCHAR" if pa.types.is_nested(hashed[ID].type) else ID
+    connection = _connection()
+    connection.register("hashed", hashed)
+    try:
+        found = connection.execute(f"SELECT CASE WHEN {ID} IS NOT NULL THEN hash({value}, {HOUR}) END AS h FROM hashed")
+        hashes = found.to_arrow_table()["h"].combine_chunks()
+    finally:
+        connection.unregister("hashed")
+    # Of unsigned numbers, the bits are kept.
+    signed = pa.array(
+        hashes.fill_null(0).to_numpy().view(np.int64), mask=hashes.is_null().to_numpy(zero_copy_only=False)
+    )
+    return events.drop_columns([ID]).append_column(ID_HASH, signed)
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    """One of this process. The rows of its answers are in the order of those that are hashed."""
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection

@@ -1,0 +1,175 @@
+"""What the driver tells the tasks of a micro-batch, and what each of them tells the driver: no records.
+
+A task reads a part of the records. It archives and folds them where they are.
+"""
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import reduce
+from operator import add
+
+import pyarrow as pa
+
+from hourline_core.compute.projection import ProjectedMetric
+from hourline_core.ledger.last_records import LastRecord
+from hourline_core.ledger.progress_rows import RecordCounts
+from hourline_core.ledger.source_clock import PartitionClock, SourceClock
+from hourline_core.model import Source
+from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION, PLACE, TOPIC_ID
+from hourline_core.storage.new_files import NewFile
+from speed_layer.recovery.counted_records import CountedRecords
+
+Partition = tuple[str, int]
+"""A partition of a topic, by the topic's id and its number."""
+
+IDS = pa.schema(
+    {
+        ID_HASH: pa.int64(),
+        HOUR: pa.timestamp("us", "UTC"),
+        TOPIC_ID: pa.string(),
+        PARTITION: pa.int32(),
+        OFFSET: pa.int64(),
+        PLACE: pa.int32(),
+    }
+)
+"""What the driver gets of each event with an id: its hash and its address."""
+
+
+@dataclass(frozen=True)
+class IntakePlan:
+    """What all tasks of a source share while its declaration is the same."""
+
+    source: Source
+    metrics: Mapping[str, ProjectedMetric]
+    """By the name of the aggregation."""
+    events: str
+    """The address of the events table, and so on."""
+    rejected: str
+    quarantine: str
+    storage_options: Mapping[str, str] = field(repr=False)
+    events_schema: pa.Schema
+    """The columns of the archive, also those of former fields."""
+    stored_names: Mapping[str, str]
+    """The names in the archive of the fields that have another one there."""
+    decoding: str
+    """The hash of the decoding of the micro-batches."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What the tasks of one micro-batch need to know."""
+
+    sequence: int
+    """The number under which the micro-batch is committed, if it is."""
+    topic_ids: Mapping[str, str]
+    """By the name of a topic, or of an imported file."""
+    clock: SourceClock
+    """The clocks of the partitions before these records."""
+    counted: CountedRecords = field(default_factory=CountedRecords)
+    """The records of them that were read before."""
+    history: bool = False
+    """Whether the records are those of a file."""
+    duplicates: frozenset[tuple[str, int, int, int]] = frozenset()
+    """The addresses of events whose ids were seen before."""
+
+
+@dataclass(frozen=True)
+class TopicPart:
+    """What a task has read of one topic, and what of it did not count before."""
+
+    counts: RecordCounts
+    hours: Counter[datetime]
+    """The number of accepted events, without duplicates, by hour (UTC)."""
+
+    def __add__(self, other: "TopicPart") -> "TopicPart":
+        return TopicPart(self.counts + other.counts, self.hours + other.hours)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a task has read, written and folded; or the sum of several."""
+
+    records: int = 0
+    """The number of records, also of those that counted before."""
+    rows: int = 0
+    """The number of events, and of records without one."""
+    already_counted: int = 0
+    """The number of them that counted before."""
+    not_taken: int = 0
+    """The number of records that the source's branch does not take."""
+    quarantined: int = 0
+    """The number of events that metrics do not count, because a class of theirs fails for them."""
+    validated_again: int = 0
+    """The number of events that were rejected before, and are validated again."""
+    arrived: datetime | None = None
+    """When the records arrived (UTC). None: there are none."""
+    latest: datetime | None = None
+    """The highest event time (UTC)."""
+    offsets: Mapping[Partition, tuple[int, int]] = field(default_factory=dict)
+    """The lowest and the highest offset that have a record."""
+    last_records: Mapping[Partition, LastRecord] = field(default_factory=dict)
+    clocks: Mapping[Partition, PartitionClock] = field(default_factory=dict)
+    """The clocks after the records, of partitions with a record that the source takes."""
+    topics: Mapping[str, TopicPart] = field(default_factory=dict)
+    """By topic id."""
+    events: Sequence[NewFile] = ()
+    rejected: Sequence[NewFile] = ()
+    quarantine: Sequence[NewFile] = ()
+    tiles: Mapping[str, Sequence[pa.Table]] = field(default_factory=dict)
+    """By aggregation."""
+    ids: Sequence[pa.Table] = ()
+    """IDS of the accepted events that have an id."""
+
+    def __add__(self, other: "Part") -> "Part":
+        """Of a partition, only one of both has records."""
+        return Part(
+            self.records + other.records,
+            self.rows + other.rows,
+            self.already_counted + other.already_counted,
+            self.not_taken + other.not_taken,
+            self.quarantined + other.quarantined,
+            self.validated_again + other.validated_again,
+            max(filter(None, (self.arrived, other.arrived)), default=None),
+            max(filter(None, (self.latest, other.latest)), default=None),
+            {**self.offsets, **other.offsets},
+            {**self.last_records, **other.last_records},
+            {**self.clocks, **other.clocks},
+            _added(self.topics, other.topics),
+            [*self.events, *other.events],
+            [*self.rejected, *other.rejected],
+            [*self.quarantine, *other.quarantine],
+            {of: [*self.tiles.get(of, ()), *other.tiles.get(of, ())] for of in {**self.tiles, **other.tiles}},
+            [*self.ids, *other.ids],
+        )
+
+    def counts(self) -> RecordCounts:
+        """Those of all topics."""
+        return reduce(add, (of.counts for of in self.topics.values()), RecordCounts())
+
+
+def sum_of(parts: Iterable[Part]) -> Part:
+    """The sum of ``parts``."""
+    return reduce(add, parts, Part())
+
+
+def to_bytes(told: "Part | Exception") -> bytes:
+    """What a task tells, for the driver."""
+    return pickle.dumps(told)
+
+
+def from_bytes(told: bytes) -> Part:
+    """What a task has told. Raises the exception that has ended its work."""
+    part = pickle.loads(told)  # noqa: S301 (from a task of this process)
+    if isinstance(part, Exception):
+        raise part
+    assert isinstance(part, Part)
+    return part
+
+
+def _added(one: Mapping[str, TopicPart], other: Mapping[str, TopicPart]) -> dict[str, TopicPart]:
+    return {
+        of: one[of] + other[of] if of in one and of in other else (one.get(of) or other[of]) for of in {**one, **other}
+    }

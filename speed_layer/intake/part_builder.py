@@ -1,0 +1,200 @@
+"""The work of a task: archives the evaluated records of its part, folds them, and counts them, chunk by chunk.
+
+It runs where the records are, in a Python worker of Spark. So its memory is that of a chunk, of the tiles, and 8 bytes
+for each event time.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hourline_core.compute.archive import events_to_archive, rejected_to_archive
+from hourline_core.ledger.last_records import LastRecord
+from hourline_core.ledger.layout import QUARANTINE_SCHEMA, REJECTED_SCHEMA
+from hourline_core.ledger.source_clock import NO_TIMES, Micros
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    DECODING,
+    DUPLICATE,
+    EVENT_TIME,
+    HOUR,
+    ID,
+    NOT_TAKEN_OUTCOMES,
+    OFFSET,
+    OUTCOME,
+    PARTITION,
+    PLACE,
+    TOPIC_ID,
+    VALUE,
+)
+from hourline_core.storage.new_files import NewFile, NewFileWriter
+from speed_layer.intake.accounting import count_records
+from speed_layer.intake.fold_tiles import Fold
+from speed_layer.intake.id_hashes import with_id_hash
+from speed_layer.intake.part import IDS, Assignment, IntakePlan, Part, Partition, TopicPart
+from speed_layer.intake.record_rows import (
+    accepted_of,
+    event_times_by_partition,
+    keep,
+    last_records_of,
+    number_of_records,
+    of_topic,
+    offsets_by_partition,
+    partitions_of,
+    with_outcome,
+    with_topic_ids,
+)
+
+
+class PartBuilder:
+    """Builds the ``Part`` of one task. ``folds`` are those of the plan's metrics, by aggregation."""
+
+    def __init__(self, plan: IntakePlan, assignment: Assignment, folds: Mapping[str, Fold]) -> None:
+        self._plan = plan
+        self._assignment = assignment
+        self._folds = folds
+        self._events = _File(plan.events, plan, "events", plan.events_schema)
+        self._rejected = _File(plan.rejected, plan, "rejected", REJECTED_SCHEMA)
+        self._quarantine = _File(plan.quarantine, plan, "quarantine", QUARANTINE_SCHEMA)
+        self._part = Part()
+        self._last_records: dict[Partition, LastRecord] = {}
+        self._offsets: dict[Partition, tuple[int, int]] = {}
+        self._times: dict[Partition, list[Micros]] = {}
+        """Of the partitions with a record that the source takes, the event times in the order of the offsets."""
+        self._tiles: dict[str, list[pa.Table]] = {name: [] for name in folds}
+
+    def add(self, rows: pa.Table) -> None:
+        """Take in ``rows``, as ``RecordPlan.apply`` gives them: all of each of their records, behind those before."""
+        rows = with_topic_ids(rows, self._assignment.topic_ids)
+        counted = self._assignment.counted
+        fresh = self._mark_duplicates(keep(rows, pa.array(~counted.mark(rows))))
+        accepted = accepted_of(fresh)
+        known = counted.find(fresh)
+        self._part += Part(
+            records=number_of_records(rows),
+            rows=rows.num_rows,
+            already_counted=rows.num_rows - fresh.num_rows,
+            not_taken=with_outcome(fresh, *NOT_TAKEN_OUTCOMES).num_rows,
+            quarantined=self._fold(accepted),
+            validated_again=known.rejected,
+            arrived=pc.max(rows[ARRIVED]).as_py(),
+            latest=pc.max(with_outcome(fresh, "accepted")[EVENT_TIME]).as_py(),
+            topics={topic_id: self._of_topic(fresh, topic_id) for topic_id in pc.unique(rows[TOPIC_ID]).to_pylist()},
+            ids=self._ids(fresh),
+        )
+        self._note_offsets(rows)
+        self._note_times(rows, fresh)
+        self._archive(fresh)
+
+    def finish(self) -> Part:
+        """All that was taken in. The files are written, and no commit names them yet."""
+        assignment, arrived = self._assignment, self._part.arrived
+        clocks = {
+            of: assignment.clock.of_partition(of, arrived).advance(
+                np.concatenate([NO_TIMES, *times]), arrived, self._plan.source.skew
+            )
+            for of, times in ({} if assignment.history else self._times).items()
+            if arrived is not None
+        }
+        return self._part + Part(
+            offsets=self._offsets,
+            last_records=self._last_records,
+            clocks=clocks,
+            events=self._events.close(),
+            rejected=self._rejected.close(),
+            quarantine=self._quarantine.close(),
+            tiles={
+                name: [self._folds[name].merge(tiles)] for name, tiles in self._tiles.items() if any(map(len, tiles))
+            },
+        )
+
+    def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
+        """The rows with DUPLICATE (boolean)."""
+        marks, duplicates = np.zeros(rows.num_rows, dtype=np.bool_), self._assignment.duplicates
+        if duplicates:
+            offsets = np.array(sorted({offset for _, _, offset, _ in duplicates}), dtype=np.int64)
+            addresses = [rows[name] for name in (TOPIC_ID, PARTITION, OFFSET, PLACE)]
+            for row in np.flatnonzero(np.isin(rows[OFFSET].to_numpy(), offsets)):
+                marks[row] = tuple(column[row].as_py() for column in addresses) in duplicates
+        return rows.append_column(DUPLICATE, pa.array(marks))
+
+    def _fold(self, accepted: pa.Table) -> int:
+        """Fold the events. Returns the number of those that metrics do not count."""
+        quarantined = 0
+        for name, fold in self._folds.items() if accepted.num_rows else ():
+            folded = fold.fold(accepted)
+            self._tiles[name].append(folded.tiles)
+            if folded.quarantined is not None:
+                quarantined += folded.quarantined.num_rows
+                self._quarantine.write(self._numbered(folded.quarantined))
+        return quarantined
+
+    def _of_topic(self, fresh: pa.Table, topic_id: str) -> TopicPart:
+        rows = of_topic(fresh, topic_id)
+        hours = pc.value_counts(accepted_of(rows)[HOUR])
+        counts = count_records(rows, self._assignment.counted.find(rows))
+        return TopicPart(
+            counts, Counter(dict(zip(hours.field(0).to_pylist(), hours.field(1).to_pylist(), strict=True)))
+        )
+
+    def _ids(self, fresh: pa.Table) -> list[pa.Table]:
+        if self._plan.source.id is None:
+            return []
+        rows = keep(fresh, pc.is_valid(fresh[ID]))
+        return [with_id_hash(rows).select(IDS.names).cast(IDS)] if rows.num_rows else []
+
+    def _note_offsets(self, rows: pa.Table) -> None:
+        for of, (first, last) in offsets_by_partition(rows).items():
+            self._offsets[of] = (self._offsets.get(of, (first, last))[0], last)
+        if not self._assignment.history:
+            self._last_records |= last_records_of(rows)
+
+    def _note_times(self, rows: pa.Table, fresh: pa.Table) -> None:
+        """A duplicate moves the clock, too: it shows how far its partition is. A record that another branch takes shows
+        nothing.
+        """
+        taken = keep(rows, pc.invert(pc.is_in(rows[OUTCOME], pa.array(NOT_TAKEN_OUTCOMES))))
+        times = event_times_by_partition(
+            with_outcome(fresh, "accepted").select([TOPIC_ID, PARTITION, OFFSET, EVENT_TIME])
+        )
+        for of in partitions_of(taken):
+            self._times.setdefault(of, []).append(times.get(of, NO_TIMES))
+
+    def _archive(self, fresh: pa.Table) -> None:
+        decoding = pa.array([self._plan.decoding] * fresh.num_rows, pa.string())
+        fresh = fresh.append_column(DECODING, decoding)
+        # Of a record without an event, all there is to keep are its bytes, from which other declarations may make some.
+        accepted, rejected = with_outcome(fresh, "accepted"), with_outcome(fresh, "rejected", "empty")
+        rejected = keep(rejected, pc.is_valid(rejected[VALUE]))
+        if accepted.num_rows:
+            self._events.write(self._numbered(events_to_archive(accepted, self._plan.stored_names)))
+        if rejected.num_rows:
+            self._rejected.write(self._numbered(rejected_to_archive(rejected)))
+
+    def _numbered(self, rows: pa.Table) -> pa.Table:
+        return rows.append_column("sequence", pa.array([self._assignment.sequence] * rows.num_rows, pa.int64()))
+
+
+class _File:
+    """A file that is only made if there are rows for it."""
+
+    def __init__(self, address: str, plan: IntakePlan, kind: str, schema: pa.Schema) -> None:
+        self._writer: NewFileWriter | None = None
+        self._made = (address, plan.storage_options, kind, schema)
+        self._schema = schema
+
+    def write(self, rows: pa.Table) -> None:
+        """Append ``rows``. Columns of the file that they lack are null."""
+        if self._writer is None:
+            self._writer = NewFileWriter(*self._made)
+        for column in self._schema:
+            if column.name not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+        self._writer.write(rows.select(self._schema.names).cast(self._schema))
+
+    def close(self) -> list[NewFile]:
+        """The file. Empty: there is none."""
+        return [] if self._writer is None else [self._writer.close()]
