@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from hourline_core.model import EventTime
 from hourline_core.validation.moments import moments_of
@@ -41,6 +43,13 @@ def test_a_double_that_is_no_time_has_no_moment() -> None:
         0,
         1_700_000_000_123_456,
     ]
+
+
+@given(st.lists(st.floats(2.0**30, 2.4e11) | st.floats(-2.4e11, 2.4e11).map(lambda number: round(number, 5))))
+@example([10_000_000_000 + tenths / 10 for tenths in range(1000)])
+def test_a_double_stands_for_the_shortest_number_that_it_is_nearest_to(numbers: list[float]) -> None:
+    want = [int(Fraction(repr(number)) * 1_000_000 // 1) for number in numbers]
+    assert micros(numbers, pa.float64(), "epoch_seconds") == want
 
 
 def test_a_local_time_of_any_year_is_read() -> None:
