@@ -3,7 +3,6 @@
 So one pass of Spark over the events serves all metrics. Any engine can then group and fold the columns.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -18,10 +17,8 @@ from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import with_derived
 from hourline_core.model import Source
+from hourline_core.model.expressions import named_column
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OUTCOME, SCRATCH_PREFIX, visible_name
-
-_NAME = re.compile(r"`([^`]+)`|([A-Za-z_]\w*)", re.ASCII)
-_LITERALS = ("true", "false", "null")
 
 _MOST_CONDITIONS = 2
 """That of the source, and that of the metric."""
@@ -105,10 +102,10 @@ def _fulfils(conditions: tuple[str, ...]) -> Column:
 
 def _own_column(source: Source, expression: str) -> str | None:
     """The column of the events that ``expression`` merely names, in any case of letters. None: it names none."""
-    named = _NAME.fullmatch(expression.strip())
-    if named is None or (named[2] or "").lower() in _LITERALS:
+    named = named_column(expression)
+    if named is None:
         return None
     own = {name.lower(): name for name in source.event_fields}
     for column in (EVENT_TIME, HOUR):
         own |= {column: column, visible_name(column, source.field_names): column}
-    return own.get((named[1] or named[2]).lower())
+    return own.get(named)

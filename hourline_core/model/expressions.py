@@ -16,6 +16,16 @@ UNCLOSED = "whose brackets or quotes do not close (between { } and [ ], YAML wan
 
 _QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
 _COLUMN = re.compile(rf"{_QUOTED}|(?<![\w.`])(?:`([^`]+)`|(\w+))(?![\w`]|\s*\()")
+_NAME = re.compile(r"`([^`]+)`|([A-Za-z_]\w*)", re.ASCII)
+_LITERALS = ("true", "false", "null")
+
+
+def named_column(text: str) -> str | None:
+    """The name in lower case that the expression merely is, plain or in backticks. None: it is something else."""
+    name = _NAME.fullmatch(text.strip())
+    if name is None or (name[2] or "").lower() in _LITERALS:
+        return None
+    return (name[1] or name[2]).lower()
 
 
 def column_names(text: str) -> frozenset[str]:

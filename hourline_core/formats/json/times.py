@@ -20,7 +20,8 @@ _FIRST, _LAST = (
     for year, month, day in ((1, 1, 1), (9999, 12, 31))
 )
 _DAY = 24 * 60 * 60 * 1_000_000
-_DIGITS_OF_UNIT = {"epoch_seconds": 6, "epoch_milliseconds": 3}
+DIGITS_OF_UNIT = {"epoch_seconds": 6, "epoch_milliseconds": 3}
+"""By encoding, how many digits a microsecond is behind the point."""
 _LONGEST_EXACT = len("2013-01-05T14:30:00.123456")
 
 
@@ -30,22 +31,40 @@ def dates(texts: pa.Array) -> Column:
 
 
 def moments(texts: pa.Array) -> Column:
-    """Moments from texts of ISO_WITH_OFFSET. Digits below a microsecond are cut off."""
-    return _within_years(convert_fitting(texts, ISO_WITH_OFFSET, lambda fitting: _cut(fitting).cast(MOMENT)))
+    """Moments of the years 1 to 9999, from texts of ISO_WITH_OFFSET. Digits below a microsecond are cut off."""
+    return _within_years(moments_of_any_year(texts))
+
+
+def moments_of_any_year(texts: pa.Array) -> Column:
+    """As ``moments``, with those that the offset moves before the year 1 or after 9999."""
+    return convert_fitting(texts, ISO_WITH_OFFSET, lambda fitting: _cut(fitting).cast(MOMENT))
 
 
 def local_moments(texts: pa.Array, zone: str) -> Column:
-    """Moments from texts of ISO_LOCAL, which are times in ``zone``.
+    """Moments of the years 1 to 9999, from texts of ISO_LOCAL, which are times in ``zone``.
 
     A time that a change of the clocks skips is read as if they had not changed yet, so it moves forward by the change.
     Of a time that there is twice, the earlier one is meant. So do Java and Spark's ``to_utc_timestamp``.
     """
-    return _within_years(convert_fitting(texts, ISO_LOCAL, lambda fitting: _to_utc(_cut(fitting).cast(_NAIVE), zone)))
+    return _within_years(local_moments_of_any_year(texts, zone))
+
+
+def local_moments_of_any_year(texts: pa.Array, zone: str) -> Column:
+    """As ``local_moments``, with those that the zone moves before the year 1 or after 9999."""
+    return convert_fitting(texts, ISO_LOCAL, lambda fitting: to_utc(_cut(fitting).cast(_NAIVE), zone))
 
 
 def epochs(written: pa.Array, encoding: str) -> Column:
-    """Moments from the bytes of numbers of seconds or milliseconds since 1970."""
-    unit = _DIGITS_OF_UNIT[encoding]
+    """Moments of the years 1 to 9999, from the bytes of numbers of seconds or milliseconds since 1970."""
+    micros = micros_since_1970(written, encoding)
+    return _within_years(Column(micros.values.cast(MOMENT), micros.refused))
+
+
+def micros_since_1970(written: pa.Array, encoding: str) -> Column:
+    """Microseconds (bigint) from the bytes of numbers of seconds or milliseconds. What is below one is cut off,
+    towards the earlier one. Numbers of more than 18 digits of microseconds are refused.
+    """
+    unit = DIGITS_OF_UNIT[encoding]
     factor = pa.scalar(Decimal(10**unit), pa.decimal128(unit + 1, 0))
 
     def convert(fitting: pa.Array) -> pa.Array:
@@ -54,8 +73,7 @@ def epochs(written: pa.Array, encoding: str) -> Column:
 
     # Up to this number of digits, the product is one that a bigint holds.
     fast = rf'\A"?-?[0-9]{{1,{18 - unit}}}(?:\.[0-9]{{1,9}})?"?\z'
-    micros = convert_fitting(written, fast, convert, lambda one: epoch_micros(one, digits_of_unit=unit))
-    return _within_years(Column(micros.values.cast(MOMENT), micros.refused))
+    return convert_fitting(written, fast, convert, lambda one: epoch_micros(one, digits_of_unit=unit))
 
 
 def _within_years(column: Column) -> Column:
@@ -72,7 +90,8 @@ def _cut(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, r"(\.[0-9]{6})[0-9]+", r"\1")
 
 
-def _to_utc(local: pa.Array, name: str) -> pa.Array:
+def to_utc(local: pa.Array, name: str) -> pa.Array:
+    """Moments from ``local``, times without a zone, which are times in the zone ``name``. See ``local_moments``."""
     zone = ZoneInfo(name)
     micros = local.cast(pa.int64())
     days = pc.dictionary_encode(local.cast(pa.date32()))
@@ -94,6 +113,10 @@ def _offset_of_day(day: int, zone: ZoneInfo) -> int | None:
 
 
 def _offset(micros: int, zone: ZoneInfo) -> int:
-    """The offset of a local time, before the change of the clocks if it is skipped, or there twice."""
-    offset = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=zone).utcoffset()
+    """The offset of a local time, before the change of the clocks if it is skipped, or there twice.
+
+    Outside of the years 1 to 9999, which Python does not have, it is that of the nearest day within.
+    """
+    within = min(max(micros, _FIRST), _LAST + _DAY - 1)
+    offset = (_EPOCH + timedelta(microseconds=within)).replace(tzinfo=zone).utcoffset()
     return (offset or timedelta(0)) // _MICROSECOND
