@@ -15,6 +15,7 @@ from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.decode import CONTENT_TYPE, CSV
 from hourline_core.errors import UsageError
@@ -25,17 +26,6 @@ from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import wall_clock
-from hourline_core.model.scratch_columns import (
-    ARRIVED,
-    HEADERS,
-    KEY,
-    OFFSET,
-    PARTITION,
-    RECORD_TIMESTAMP,
-    RECORD_TIMESTAMP_TYPE,
-    TOPIC,
-    VALUE,
-)
 from speed_layer.commit.maintenance import maintain_after
 from speed_layer.commit.micro_batch import Finished
 from speed_layer.commit.open_micro_batch import open_micro_batch
@@ -130,11 +120,10 @@ def import_files(
         if stopped():
             break
         origin = Origin({files[index].name: files[index].topic_id}, history=True)
-        records = _records(spark, files[index], first, rows, wall_clock())
-        sequence = batch.source_tables.first_sequence + number
-        read = batch.read(
-            batch.tasks.records.apply(records), origin, {(files[index].name, 0): first + len(rows)}, sequence
-        )
+        records = _records(spark, files[index], first, rows)
+        sequence, ends = batch.source_tables.first_sequence + number, {(files[index].name, 0): first + len(rows)}
+        arrived = F.lit(wall_clock().isoformat()).cast("timestamp")
+        read = batch.read(batch.tasks.records.apply(records, arrived), origin, ends, sequence)
         assert read, "a chunk has rows"
         finished = batch.commit(read)
         on_finished(finished)
@@ -186,20 +175,20 @@ def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, lis
             first += len(chunk)
 
 
-def _records(spark: SparkSession, file: HistoryFile, first: int, payloads: list[bytes], arrived: datetime) -> DataFrame:
-    """Rows of ``file``, from number ``first`` on, as records."""
-    size, headers = len(payloads), [(CONTENT_TYPE, CSV)] if file.file.format == "csv" else None
+def _records(spark: SparkSession, file: HistoryFile, first: int, payloads: list[bytes]) -> DataFrame:
+    """Rows of ``file``, from number ``first`` on, as records of ``read_topics``."""
+    size, entry = len(payloads), pa.struct({"key": pa.string(), "value": pa.binary()})
+    headers = [{"key": CONTENT_TYPE, "value": CSV}] if file.file.format == "csv" else None
     records = pa.table(
         {
-            KEY: pa.nulls(size, pa.binary()),
-            VALUE: pa.array(payloads, pa.binary()),
-            HEADERS: pa.array([headers] * size, pa.map_(pa.string(), pa.binary())),
-            RECORD_TIMESTAMP: pa.nulls(size, TIMESTAMP),
-            RECORD_TIMESTAMP_TYPE: pa.nulls(size, pa.string()),
-            TOPIC: pa.array([file.name] * size, pa.string()),
-            PARTITION: pa.array([0] * size, pa.int32()),
-            OFFSET: pa.array(range(first, first + size), pa.int64()),
-            ARRIVED: pa.array([arrived] * size, TIMESTAMP),
+            "key": pa.nulls(size, pa.binary()),
+            "value": pa.array(payloads, pa.binary()),
+            "topic": pa.array([file.name] * size, pa.string()),
+            "partition": pa.array([0] * size, pa.int32()),
+            "offset": pa.array(range(first, first + size), pa.int64()),
+            "timestamp": pa.nulls(size, TIMESTAMP),
+            "timestampType": pa.nulls(size, pa.int32()),
+            "headers": pa.array([headers] * size, pa.list_(entry)),
         }
     )
     return spark.createDataFrame(records)

@@ -14,17 +14,6 @@ from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
-from hourline_core.model.scratch_columns import (
-    ARRIVED,
-    HEADERS,
-    KEY,
-    OFFSET,
-    PARTITION,
-    RECORD_TIMESTAMP,
-    RECORD_TIMESTAMP_TYPE,
-    TOPIC,
-    VALUE,
-)
 from hourline_core.runtime.spark import spark_session, stop_spark
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
@@ -71,13 +60,13 @@ def warm_up(spark: SparkSession, project: Project) -> None:
 def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     """Run everything that a micro-batch runs on one record without a value, of which nothing is written."""
     columns = (
-        f"{KEY} binary, {VALUE} binary, {TOPIC} string, {PARTITION} int, {OFFSET} bigint, {ARRIVED} timestamp, "
-        f"{HEADERS} map<string, binary>, {RECORD_TIMESTAMP} timestamp, {RECORD_TIMESTAMP_TYPE} string"
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+        "headers array<struct<key: string, value: binary>>"
     )
-    record = spark.createDataFrame([(None, None, "", 0, 0, wall_clock(), None, None, None)], columns)
+    record = spark.createDataFrame([(None, None, "", 0, 0, None, 0, None)], columns)
     metrics = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
     plan = RecordPlan(source, event_time_type(spark, source), branches, projection)
-    without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "")
-    Tasks(without_files, plan).run(plan.apply(record), Assignment(0, {"": ""}, SourceClock()), 1)
+    without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "", plan.is_native)
+    Tasks(without_files, plan).run(plan.apply(record), Assignment(0, {"": ""}, SourceClock(), wall_clock()), 1)

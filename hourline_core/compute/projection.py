@@ -18,7 +18,17 @@ from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import with_derived
 from hourline_core.model import Source
 from hourline_core.model.expressions import named_column
-from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OUTCOME, SCRATCH_PREFIX, visible_name
+from hourline_core.model.scratch_columns import (
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    OUTCOME,
+    PARTITION,
+    PLACE,
+    SCRATCH_PREFIX,
+    TOPIC,
+    visible_name,
+)
 
 _MOST_CONDITIONS = 2
 """That of the source, and that of the metric."""
@@ -53,6 +63,11 @@ class Projection:
         self._sources: dict[int, Source] = {}
         self.metrics = {aggregation.name: self._project(aggregation) for aggregation in aggregations}
         """By the name of the aggregation."""
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether there is an expression to evaluate. If not, all columns that are needed are those of the events."""
+        return bool(self._columns)
 
     def add_to(self, validated: DataFrame) -> DataFrame:
         """The validated events (EVENT_TIME, HOUR, OUTCOME, the fields) with the columns.
@@ -107,5 +122,6 @@ def _own_column(source: Source, expression: str) -> str | None:
         return None
     own = {name.lower(): name for name in source.event_fields}
     for column in (EVENT_TIME, HOUR):
-        own |= {column: column, visible_name(column, source.field_names): column}
+        own[visible_name(column, source.field_names)] = column
+    own |= {column: column for column in (EVENT_TIME, HOUR, TOPIC, PARTITION, OFFSET, PLACE)}
     return own.get(named)

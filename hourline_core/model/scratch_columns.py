@@ -28,6 +28,10 @@ RECORD_TIMESTAMP_TYPE = "_hourline_timestamp_type"
 """string: create (by the producer) or log_append (by the broker); null for a row of a file."""
 HEADERS = "_hourline_headers"
 """map<string, binary>: the record's headers; null if it has none. Of several with one name, the last."""
+HEADERS_TEXT = "_hourline_headers_text"
+"""string: the list of the record's headers as JSON, with their values in Base64; null if it has none. A nested column
+is too slow on its way to a task of Python: Spark asks for its size at each row.
+"""
 ARRIVED = "_hourline_arrived"
 """timestamp (UTC): when Spark planned the micro-batch that read the record."""
 KEY = "_hourline_key"

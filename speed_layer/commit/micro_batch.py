@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.ledger.source_clock import SourceClock
-from hourline_core.model.hours import Clock
+from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
 from hourline_core.model.windows import HOURLY
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
@@ -130,6 +130,7 @@ class MicroBatch:
             sequence,
             dict(origin.topic_ids),
             self._read_up_to,
+            wall_clock(),
             self._reprocessing.counted_within(spans),
             origin.history,
         )

@@ -65,15 +65,15 @@ def open_micro_batch(
         for partition, offset in reading.next_offsets.items()
     }
     offsets, reached = OffsetOrder(following), OffsetsReached(following)
-    tasks = Tasks(_intake_plan(Layout.of(project), source_tables, projection), records)
+    tasks = Tasks(_intake_plan(Layout.of(project), source_tables, records), records)
     return MicroBatch(source_tables, deduplicator, reprocessing, tasks, offsets, reached, most_records, clock)
 
 
-def _intake_plan(layout: Layout, tables: SourceTables, projection: Projection) -> IntakePlan:
+def _intake_plan(layout: Layout, tables: SourceTables, records: RecordPlan) -> IntakePlan:
     source = tables.source
     return IntakePlan(
         source,
-        projection.metrics,
+        records.projection.metrics,
         layout.events(source),
         layout.rejected(source),
         layout.quarantine(source),
@@ -81,6 +81,7 @@ def _intake_plan(layout: Layout, tables: SourceTables, projection: Projection) -
         tables.events_schema,
         tables.stored_names,
         tables.decoding.hash,
+        records.is_native,
     )
 
 

@@ -56,6 +56,8 @@ class IntakePlan:
     """The names in the archive of the fields that have another one there."""
     decoding: str
     """The hash of the decoding of the micro-batches."""
+    is_native: bool = False
+    """Whether the tasks get records as of ``read_topics``, and evaluate them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Assignment:
     """By the name of a topic, or of an imported file."""
     clock: SourceClock
     """The clocks of the partitions before these records."""
+    arrived: datetime
+    """When the records arrive (UTC), where the tasks evaluate them."""
     counted: CountedRecords = field(default_factory=CountedRecords)
     """The records of them that were read before."""
     history: bool = False

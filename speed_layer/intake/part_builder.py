@@ -20,6 +20,8 @@ from hourline_core.model.scratch_columns import (
     DECODING,
     DUPLICATE,
     EVENT_TIME,
+    HEADERS,
+    HEADERS_TEXT,
     HOUR,
     ID,
     NOT_TAKEN_OUTCOMES,
@@ -33,6 +35,7 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.storage.new_files import NewFile, NewFileWriter
 from speed_layer.intake.accounting import count_records
 from speed_layer.intake.fold_tiles import Fold
+from speed_layer.intake.headers import headers_of
 from speed_layer.intake.id_hashes import with_id_hash
 from speed_layer.intake.part import IDS, Assignment, IntakePlan, Part, Partition, TopicPart
 from speed_layer.intake.record_rows import (
@@ -68,6 +71,9 @@ class PartBuilder:
 
     def add(self, rows: pa.Table) -> None:
         """Take in ``rows``, as ``RecordPlan.apply`` gives them: all of each of their records, behind those before."""
+        if HEADERS_TEXT in rows.column_names:
+            headers = headers_of(rows[HEADERS_TEXT].combine_chunks())
+            rows = rows.drop_columns([HEADERS_TEXT]).append_column(HEADERS, headers)
         rows = with_topic_ids(rows, self._assignment.topic_ids)
         counted = self._assignment.counted
         fresh = self._mark_duplicates(keep(rows, pa.array(~counted.mark(rows))))

@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.validation import validate
 from hourline_core.model import Source
 from hourline_core.model.branches import Branches
+from hourline_core.model.scratch_columns import HEADERS, HEADERS_TEXT
 from speed_layer.intake.deduplication import with_id
+from speed_layer.intake.native_records import is_native
+from speed_layer.kafka.read_topics import as_records
 
 
 @dataclass(frozen=True)
@@ -20,9 +24,19 @@ class RecordPlan:
     branches: Branches | None
     projection: Projection
 
-    def apply(self, records: DataFrame) -> DataFrame:
-        """The events and records that ``validate`` gives for ``records`` (as of ``read_topics``), with ID and the
-        columns of ``projection``.
+    @property
+    def is_native(self) -> bool:
+        """Whether the tasks evaluate the records without Spark SQL."""
+        return is_native(self.source, self.branches, self.projection)
+
+    def apply(self, kafka: DataFrame, arrived: Column | None = None) -> DataFrame:
+        """The events and records that ``validate`` gives for the records ``kafka`` (as of ``read_topics``), with ID and
+        the columns of ``projection``. They arrive when Spark plans to read them, or at ``arrived``.
+
+        If the plan ``is_native``: ``kafka`` itself, which the tasks evaluate, with the headers as in HEADERS_TEXT.
         """
-        validated = validate(records, self.source, self.event_time_type, self.branches)
-        return self.projection.add_to(with_id(validated, self.source))
+        if self.is_native:
+            return kafka.withColumn("headers", F.to_json("headers"))
+        records = as_records(kafka, arrived)
+        validated = validate(records, self.source, self.event_time_type, self.branches, keep=[HEADERS_TEXT])
+        return self.projection.add_to(with_id(validated, self.source)).drop(HEADERS)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.errors import LostRecordsError, SetupError, SourceError
@@ -13,6 +13,7 @@ from hourline_core.model import Source
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     HEADERS,
+    HEADERS_TEXT,
     KEY,
     OFFSET,
     PARTITION,
@@ -46,8 +47,7 @@ def read_topics(
     ``most`` in a micro-batch. A topic that appears later and matches the source's pattern is read from its beginning,
     and so is a new partition: for each micro-batch, Spark asks Kafka again what there is.
 
-    Columns: KEY, VALUE, HEADERS, RECORD_TIMESTAMP, RECORD_TIMESTAMP_TYPE, TOPIC, PARTITION, OFFSET, and ARRIVED, the
-    time at which Spark planned the micro-batch (UTC).
+    The columns are those of Spark's Kafka source, with the headers.
     """
     reader = (
         spark.readStream.format("kafka")
@@ -69,20 +69,30 @@ def read_topics(
     )
     for key, value in java_client_options(options).items():
         reader = reader.option(f"kafka.{key}", value)
+    return reader.load()
+
+
+def as_records(kafka: DataFrame, arrived: Column | None = None) -> DataFrame:
+    """The records of ``read_topics`` as validation in Spark takes them: KEY, VALUE, HEADERS (of several with one name,
+    the last), HEADERS_TEXT, RECORD_TIMESTAMP, RECORD_TIMESTAMP_TYPE, TOPIC, PARTITION, OFFSET, and ARRIVED. That is the
+    time at which Spark plans the micro-batch (UTC), or ``arrived``.
+    """
+    # Spark would write the time itself into the Java code that it generates, and compile new code for each micro-batch.
+    # It generates no code for a function over arrays.
+    planned = F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0]
     by_type = F.when(F.col("timestampType") == 0, "create").when(F.col("timestampType") == 1, "log_append")
-    records = reader.load().select(
+    return kafka.select(
         F.col("key").alias(KEY),
         F.col("value").alias(VALUE),
         F.map_from_entries("headers").alias(HEADERS),
+        F.to_json("headers").alias(HEADERS_TEXT),
         F.col("timestamp").alias(RECORD_TIMESTAMP),
         by_type.alias(RECORD_TIMESTAMP_TYPE),
         F.col("topic").alias(TOPIC),
         F.col("partition").alias(PARTITION),
         F.col("offset").alias(OFFSET),
+        (planned if arrived is None else arrived).alias(ARRIVED),
     )
-    # Spark would write the time itself into the Java code that it generates, and compile new code for each micro-batch.
-    # It generates no code for a function over arrays. Nor does it for from_json, which is in the same projection.
-    return records.withColumn(ARRIVED, F.transform(F.array(F.current_timestamp()), lambda moment: moment)[0])
 
 
 def _subscription(source: Source) -> tuple[str, str]:

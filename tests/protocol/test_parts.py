@@ -137,7 +137,7 @@ def test_chunks_and_tasks_tell_what_a_naive_pass_finds(
         project = load_project(write_project(folder / "project", FILES))
         plan, assignment = (
             plan_of(project, folder),
-            Assignment(7, {"visits": "id"}, SourceClock(), duplicates=duplicates),
+            Assignment(7, {"visits": "id"}, SourceClock(), BASE, duplicates=duplicates),
         )
         parts = []
         with patch.object(tasks, "_ROWS_OF_CHUNK", rows_in_chunk):
@@ -201,7 +201,7 @@ def test_what_is_told_does_not_grow_with_the_records(tmp_path: Path) -> None:
         table = pa.concat_tables([pa.Table.from_pylist(rows, ROWS)] * (number // 1_000))
         offsets = pa.array(range(number), pa.int64())
         table = table.set_column(table.column_names.index(columns.OFFSET), columns.OFFSET, offsets)
-        part = tasks.build_part(plan, Assignment(1, {"visits": "id"}, SourceClock()), table.to_batches(5_000))
+        part = tasks.build_part(plan, Assignment(1, {"visits": "id"}, SourceClock(), BASE), table.to_batches(5_000))
         assert part.records == number
         sizes.append(len(to_bytes(part)))
     assert all(abs(one - other) < 100 for one, other in pairwise(sizes)), sizes
