@@ -1,4 +1,4 @@
-"""What a speed layer tells while it runs: facts. Whoever listens makes sentences of them."""
+"""What a speed layer tells while it runs: facts. The observer makes sentences of them."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from speed_layer.state import State
 
 
 class Observer:
-    """Hears nothing. A subclass overrides what it wants to hear.
+    """Ignores all facts. A subclass overrides the methods for the facts that it needs.
 
     ``finished`` is called in a thread of each source, and what it raises ends the stream. ``kafka_absent`` and
     ``topic_is_back`` are called in the thread that asks Kafka, and may raise OSError. The others are called in the
@@ -22,7 +22,7 @@ class Observer:
         """The speed layer has entered ``state``. It was in ``before``."""
 
     def heartbeat(self) -> None:
-        """It lives. Called 10 times a second while streams run, or Kafka is waited for."""
+        """Called 10 times a second while streams run, or Kafka is waited for."""
 
     def finished(self, done: Finished) -> None:
         """A micro-batch was committed."""

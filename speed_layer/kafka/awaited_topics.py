@@ -19,7 +19,7 @@ from speed_layer.observer import Observer
 class AwaitedTopics:
     """Which of the topics of ``project`` are awaited; also noted in the workspace.
 
-    ``observer`` hears when one is there again. ``clock`` is the wall's (UTC). Threads may share it.
+    ``observer`` is told when one is there again. ``clock`` is the wall's (UTC). Threads may share it.
     """
 
     def __init__(self, project: Project, clock: Clock, observer: Observer) -> None:

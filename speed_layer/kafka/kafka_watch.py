@@ -41,7 +41,7 @@ class KafkaWatch:
     """A context manager. Within the block, a thread asks the Kafka at ``bootstrap`` for the topics of ``project``: all
     of them must have their leaders. ``awaited`` learns which topics are there.
 
-    ``observer`` hears when Kafka goes, and when it is back; both are also noted in the workspace. ``clock`` is the
+    ``observer`` is told when Kafka goes, and when it is back; both are also noted in the workspace. ``clock`` is the
     wall's (UTC).
     """
 
