@@ -25,6 +25,7 @@ before the next one begins) are reported separately. Wall times have a long tail
 
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,11 +45,14 @@ from hourline_core.compute.validation import validate
 from hourline_core.model import Project
 from hourline_core.model.scratch_columns import OUTCOME
 from hourline_core.runtime.broker import Broker
+from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.topics import ensure_topic
 from speed_layer.commit.maintenance import MICRO_BATCHES
+from speed_layer.commit.micro_batch import Finished
 from speed_layer.kafka.read_topics import read_topics
-from speed_layer.run import run as run_speed
+from speed_layer.observer import Observer
 from speed_layer.spark_session import speed_session
+from speed_layer.speed_layer import SpeedLayer
 
 TOPIC = "orders"
 RECORDS, FEW_RECORDS = 2_000, 200
@@ -115,18 +119,28 @@ def figures(what: str, unit: str, taken: list[float], first: int) -> Iterator[Fi
     )
 
 
+class Ends(Observer):
+    """When each micro-batch ended, on the clock of ``time.perf_counter``."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def finished(self, done: Finished) -> None:
+        self.times.append(time.perf_counter())
+
+
 def drained(spark: SparkSession, project: Project, bootstrap: str, times: list[int]) -> list[float]:
     """Drain the topic by the speed layer.
 
     Returns the milliseconds from the end of each micro-batch, before its maintenance, to the end of the next.
     """
-    ends: list[float] = []
-    run_speed(spark, project, bootstrap, drain=True, on_finished=lambda finished: ends.append(time.perf_counter()))
+    ends = Ends()
+    SpeedLayer(spark, project, Kafka(bootstrap), ends, drain=True).run(threading.Event())
     with serving_layer.connect(project) as connection:
         assert turnover_of(connection.database, "turnover") == turnover(times), (
             "the counts are not those of what was sent"
         )
-    return _between(ends)
+    return _between(ends.times)
 
 
 def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoint: Path, events: int) -> list[float]:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.options import AcceptLoss, ProjectFolder, Workspace, load
-from hourline.cli.output import note, say
+from hourline.cli.output import note
 from hourline.cli.stop_signals import stop_on_signal
-from hourline_core.model.hours import wall_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hourline_core.model import Project
     from hourline_core.runtime.file_lock import HeldLock
-    from speed_layer.commit.micro_batch import Finished
 
 
 def speed(
@@ -35,13 +33,13 @@ def speed(
 ) -> None:
     """Run the speed layer until Ctrl-C. Unless the settings name a Kafka, an embedded one runs with it."""
     declared = load(project, workspace, makes_workspace=True)
+    from hourline.cli.speed_report import SpeedReport
     from hourline_core.compute.check import refuse_unresolved
-    from hourline_core.runtime.background import announce
     from hourline_core.runtime.kafka import kafka_of
     from hourline_core.runtime.lease import lease
     from hourline_core.runtime.speed_end import noting_end
-    from speed_layer.run import run
     from speed_layer.spark_session import speed_session, warm_up
+    from speed_layer.speed_layer import SpeedLayer
 
     with stop_on_signal("stopping after the commit that runs") as stop, ExitStack() as held:
         if standby:
@@ -53,35 +51,14 @@ def speed(
         held.enter_context(noting_end(declared.workspace))
         kafka = held.enter_context(kafka_of(declared, join=False, give_up=stop.is_set))
 
-        def on_ready() -> None:
-            note("ready; Ctrl-C stops")
-            if ready_file:
-                announce(ready_file, kafka.address)
-
-        def kafka_alive() -> bool:
-            if lock.renew() and ready_file:
-                announce(ready_file, kafka.address)
-            return kafka.alive()
-
         if not standby:
             note(f"{declared.name}: starting Spark, with Kafka at {kafka.address}")
             spark = held.enter_context(speed_session(declared))
             if not (drain or stop.is_set()):  # a warm-up takes seconds
                 warm_up(spark, declared)
         kafka.wait()
-        given_up = run(
-            spark,
-            declared,
-            kafka.address,
-            drain=drain,
-            stop=stop,
-            kafka_alive=kafka_alive,
-            restart_kafka=kafka.restart,
-            on_ready=on_ready,
-            on_finished=_report_finished,
-            on_kafka=lambda text: note(f"{wall_clock():%H:%M:%S} {text}"),
-            on_loss=_report_loss if accept_loss else None,
-        )
+        report = SpeedReport(lock, kafka.address, ready_file)
+        given_up = SpeedLayer(spark, declared, kafka, report, drain=drain, accept_loss=accept_loss).run(stop)
     if given_up:
         note(f"Kafka at {kafka.address} gave no more records of {', '.join(given_up)}; the next start reads them again")
     note("drained" if drain and not stop.is_set() else "stopped")
@@ -110,20 +87,3 @@ def _stand_by(project: "Project", stop: threading.Event, held: ExitStack) -> "tu
         lock = held.enter_context(lease(project.workspace, "speed", waiting))
     note("taking over")
     return spark, lock
-
-
-def _report_loss(told: str) -> None:
-    note(f"going on without what is gone: {told}")
-
-
-def _report_finished(done: "Finished") -> None:
-    counts = (
-        (done.already_counted, "read before"),
-        (done.rejected, "rejected"),
-        (done.duplicates, "duplicate"),
-        (done.not_taken, "not taken"),
-        (done.late, "late"),
-        (done.quarantined, "in quarantine"),
-    )
-    parts = [f"{done.records:,} records", *(f"{count:,} {what}" for count, what in counts if count)]
-    say(f"{wall_clock():%H:%M:%S} {done.source} #{done.sequence}: {', '.join(parts)} in {done.seconds:.2f} s")

@@ -3,7 +3,7 @@ continue`. Such a source waits for its topic, and the others are read on.
 """
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime
 
@@ -13,18 +13,19 @@ from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topic_absence import note_absent_topics
 from speed_layer.kafka.continuity import Continuity, last_read
+from speed_layer.observer import Observer
 
 
 class AwaitedTopics:
     """Which of the topics of ``project`` are awaited; also noted in the workspace.
 
-    ``say`` gets a sentence when one is there again. ``clock`` is the wall's (UTC). Threads may share it.
+    ``observer`` is told when one is there again. ``clock`` is the wall's (UTC). Threads may share it.
     """
 
-    def __init__(self, project: Project, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, project: Project, clock: Clock, observer: Observer) -> None:
         self._project = project
         self._clock = clock
-        self._say = say
+        self._observer = observer
         self._since: dict[str, datetime] = {}
         self._changing = threading.Lock()
         self._note()
@@ -65,7 +66,7 @@ class AwaitedTopics:
                 self._note()
         for topic in back:
             with suppress(OSError):  # Nobody may listen any more.
-                self._say(f"topic '{topic}' is there again; the speed layer reads it from its beginning")
+                self._observer.topic_is_back(topic)
 
     def _note(self) -> None:
         with suppress(OSError):  # The disk may be full. The streams do not depend on it.

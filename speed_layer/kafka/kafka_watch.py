@@ -5,8 +5,9 @@ Spark itself asks for a minute before it gives up, and says nothing meanwhile.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,7 @@ from hourline_core.model.topics import matches, names_of
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.kafka_admin import admin
 from speed_layer.kafka.awaited_topics import AwaitedTopics
+from speed_layer.observer import Observer
 
 _SECONDS_FOR_ANSWER = 5.0
 """The maximum time of one request."""
@@ -39,17 +41,17 @@ class KafkaWatch:
     """A context manager. Within the block, a thread asks the Kafka at ``bootstrap`` for the topics of ``project``: all
     of them must have their leaders. ``awaited`` learns which topics are there.
 
-    ``say`` gets one sentence when Kafka goes, and one when it is back; both are also noted in the workspace. ``clock``
-    is the wall's (UTC).
+    ``observer`` is told when Kafka goes, and when it is back; both are also noted in the workspace. ``clock`` is the
+    wall's (UTC).
     """
 
     def __init__(
-        self, project: Project, bootstrap: str, clock: Clock, say: Callable[[str], None], awaited: AwaitedTopics
+        self, project: Project, bootstrap: str, clock: Clock, observer: Observer, awaited: AwaitedTopics
     ) -> None:
         self._project = project
         self._bootstrap = bootstrap
         self._clock = clock
-        self._say = say
+        self._observer = observer
         self._awaited = awaited
         self._closed = threading.Event()
         self._asked_to_ask = threading.Event()
@@ -76,13 +78,13 @@ class KafkaWatch:
             self._closed.set()
         self._asked_to_ask.set()
 
-    def wait_for_answer(self, stop: threading.Event, look: Callable[[BrokerError | None], None]) -> None:
-        """Return when Kafka has answered a question that was asked after this call, or when ``stop`` is set.
-        Meanwhile, ``look`` gets 10 times a second what is wrong with Kafka (None: nothing), and may raise to give up.
+    def until_answer(self, stop: threading.Event) -> Iterator[BrokerError | None]:
+        """Yields 10 times a second what is wrong with Kafka (None: nothing), until it has answered a question that was
+        asked after this call, or ``stop`` is set.
         """
         enough = self._asked + 2  # one may have been asked before
         while not (self._asked >= enough and self.error is None) and not stop.is_set():
-            look(self.error)
+            yield self.error
             self._asked_to_ask.set()
             stop.wait(0.1)
 
@@ -134,25 +136,22 @@ class KafkaWatch:
         self._asked_to_ask.clear()
 
     def _note(self, error: BrokerError | None, asked: datetime) -> None:
-        """Note an answer to the question that was ``asked`` then, and say so if it changes anything."""
+        """Note an answer to the question that was ``asked`` then, and tell it if it changes anything."""
         with self._noting:
             if self._closed.is_set():
                 return
             before, self.error = self.error, error
             if error is not None and before is None:
-                self.absence = KafkaAbsence(asked, str(error))
                 self.absences += 1
-                self._tell(f"{error}; nothing is lost, and the speed layer goes on by itself when Kafka is back")
+                self._tell(KafkaAbsence(asked, str(error)))
             elif error is None and before is not None and self.absence:
-                now = self._clock()
-                self.absence = KafkaAbsence(self.absence.since, self.absence.reason, now)
-                seconds = (now - self.absence.since).total_seconds()
-                self._tell(f"Kafka is back after {seconds:,.0f} s; the speed layer goes on")
+                self._tell(replace(self.absence, until=self._clock()))
             self._asked += 1
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, absence: KafkaAbsence) -> None:
+        self.absence = absence
         # The disk may be full, or nobody may listen any more. The streams do not depend on either.
         with suppress(OSError):
-            note_absence(self._project.workspace, self.absence)
+            note_absence(self._project.workspace, absence)
         with suppress(OSError):
-            self._say(text)
+            self._observer.kafka_absent(absence)

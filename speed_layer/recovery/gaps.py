@@ -5,34 +5,20 @@ then skips what is gone, and keeps on record what that was. A start looks once m
 that nothing is passed which Kafka has deleted meanwhile: see `kafka/read_topics.py`.
 """
 
-from collections.abc import Callable
-
-from hourline_core.errors import LostRecordsError
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project, Source
-from hourline_core.model.hours import Clock
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topics import find_topics, topic_offsets
-from speed_layer.recovery.lost_records import deleted_ranges, explain_gaps
+from speed_layer.recovery.lost_records import deleted_ranges
 from speed_layer.reset import SourceReset
 
-OnLoss = Callable[[str], None] | None
-"""Called with a sentence on each loss that is accepted. None: no loss is."""
 
+def find_gaps(project: Project, source: Source, bootstrap: str) -> SourceReset | None:
+    """The reset that goes on behind what is gone of the source's topics. None: nothing is gone.
 
-def pass_gaps(project: Project, source: Source, bootstrap: str, on_loss: OnLoss, clock: Clock) -> None:
-    """Go on behind what is gone of the source's topics, if losses are accepted. ``clock`` (UTC) dates the gap.
-
-    Raises LostRecordsError if they are not, BrokerError, TableError, and ConflictError when another process writes to
-    the tables. The caller holds the lease "speed".
+    Raises BrokerError, TableError. The caller holds the lease "speed".
     """
-    if not has_gaps(project, source, bootstrap):
-        return
-    skipping = SourceReset(project, source, bootstrap, {})
-    if on_loss is None:
-        raise LostRecordsError(explain_gaps(source, skipping.gaps))
-    on_loss(explain_gaps(source, skipping.gaps))
-    skipping.apply(clock())
+    return SourceReset(project, source, bootstrap, {}) if has_gaps(project, source, bootstrap) else None
 
 
 def has_gaps(project: Project, source: Source, bootstrap: str) -> bool:

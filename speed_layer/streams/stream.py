@@ -1,4 +1,4 @@
-"""The running streams of a speed layer: waiting for their end, and stopping them.
+"""The running streams of a speed layer: why they end, and stopping them.
 
 A stop never waits long for Kafka. Spark's reader asks a Kafka that is away for minutes, and records that were read but
 not committed are read again by the next start. So only a commit that runs is waited for.
@@ -6,7 +6,7 @@ not committed are read again by the next start. So only a commit that runs is wa
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -45,36 +45,21 @@ class Stream:
             self._failure = ended and self.continuity.cause_of(ended)
         return self._failure
 
+    def look_at_kafka(self) -> None:
+        """Let the source's clock go on without idle partitions, and a topic that was recreated be noticed. Both are
+        done now and then. Raises ConflictError when another process writes to progress.
+        """
+        self.foreach_batch.advance_idle_clock(self.idle_partitions)
+        self.foreach_batch.look()
+
 
 Failures = Sequence[tuple[Stream, Exception]]
 
 
-def wait_for_end(
-    streams: Sequence[Stream],
-    stop: threading.Event,
-    kafka_alive: Callable[[], bool],
-    drain: bool,
-    around: Surroundings,
-    are_others: Callable[[], bool],
-) -> Failures:
-    """Wait until all streams have ended, one has failed, ``stop`` is set, or ``are_others`` says that other streams are
-    to run. Without a stream, waits for the latter two. Returns those that have failed by themselves, and why.
-
-    Meanwhile, the clocks go on without idle partitions, unless the topics are drained. Raises KafkaAwayError when Kafka
-    is no longer alive.
+def failures_of(streams: Sequence[Stream]) -> Failures:
+    """The streams that have ended by themselves, and why. A stream that is stopped may end as if it had failed: so this
+    is asked before.
     """
-    while (not streams or any(stream.query.isActive for stream in streams)) and not stop.wait(0.1):
-        if any(stream.failure() for stream in streams) or are_others():
-            break
-        for stream in streams:
-            if not drain:
-                stream.foreach_batch.advance_idle_clock(stream.idle_partitions)
-                stream.foreach_batch.look()
-        if not kafka_alive():
-            # Spark itself would ask Kafka for minutes before it gave up.
-            raise KafkaAwayError(
-                f"the embedded Kafka at {around.kafka} has ended by itself (its log is logs/broker.log)"
-            )
     return [(stream, failure) for stream in streams if (failure := stream.failure())]
 
 

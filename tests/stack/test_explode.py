@@ -12,8 +12,8 @@ from hourline_core.compute.check import find_unresolved
 from hourline_core.runtime.spark import spark_session
 from serving_layer.reports.lineage import explain_number
 from speed_layer.import_files import find_history, import_files
-from speed_layer.run import run
 from speed_layer.spark_session import speed_session
+from tests.support.observed import drain
 from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
@@ -182,7 +182,7 @@ def test_each_item_of_an_order_is_an_event(kafka: str, tmp_path: Path) -> None:
     history = [order(rand, 0) for _ in range(30)]
     file = project.write_history(tmp_path / "orders.jsonl", "orders", [*history, b'{"number": null}', *history[:3]])
     with speed_session(project.project) as spark:
-        run(spark, project.project, kafka, drain=True)
+        drain(spark, project.project, kafka)
         assert project.check_answers() > 100
         source = project.project.sources["orders"]
         (imported,) = import_files(spark, project.project, source, find_history(project.project, source, [str(file)]))

@@ -18,13 +18,16 @@ import serving_layer
 from hourline import load_project
 from hourline_core.errors import LostRecordsError, UnreliableResultError, UsageError
 from hourline_core.model.hours import HOUR
+from hourline_core.runtime.kafka import Kafka
 from serving_layer.reports.gaps import GapReport, list_gaps
 from speed_layer.commit.micro_batch import Finished, MicroBatch, Read
-from speed_layer.recovery.gaps import pass_gaps
-from speed_layer.run import run
+from speed_layer.recovery.gaps import find_gaps
+from speed_layer.reset import SourceReset
 from speed_layer.spark_session import speed_session
+from speed_layer.speed_layer import SpeedLayer
 from tests.stack.test_reset import run_command, status
 from tests.support import parcels
+from tests.support.observed import Observed, drain
 from tests.support.oracle import Sent
 from tests.support.speed_process import PATIENCE, wait_until
 from tests.support.stack_project import StackProject
@@ -66,7 +69,7 @@ def test_a_loss_while_stopped_ends_the_start_until_a_person_accepts_it(project: 
     assert "going on without what is gone" in done.stdout
     assert gaps_of(project) == [], "it is not decided yet"
     accepted: list[str] = []
-    project.drain(accepted.append)
+    project.drain(accepted)
     assert accepted == [error.removeprefix("hourline: ")]
     check_gaps(project, lost)
     assert project.drain() == [], "once is enough"
@@ -77,7 +80,7 @@ def test_a_loss_while_the_stream_runs_is_told_in_a_sentence_and_accepted_without
 ) -> None:
     project.send("scans", parcels.scans(project.random, 30, first_hour=2, hours=4))
     project.drain()
-    before, finished, told = gaps_of(project), Held(), list[str]()
+    before, held = gaps_of(project), Held()
     stop, reads, read = threading.Event(), threading.Semaphore(0), MicroBatch.read
 
     def count_read(*given: Any) -> Read | None:
@@ -87,28 +90,25 @@ def test_a_loss_while_the_stream_runs_is_told_in_a_sentence_and_accepted_without
 
     monkeypatch.setattr(MicroBatch, "read", count_read)
     with speed_session(project.project) as spark:
-        stream = threading.Thread(
-            target=lambda: run(
-                spark, project.project, project.kafka, stop=stop, on_finished=finished, on_loss=told.append
-            )
-        )
+        speed_layer = SpeedLayer(spark, project.project, Kafka(project.kafka), held, accept_loss=True)
+        stream = threading.Thread(target=speed_layer.run, args=(stop,))
         stream.start()
         try:
             # The commit of the first one is held up, and the second one waits for it, so that no third one is read.
             for _ in range(2):
                 project.send("scans", parcels.scans(project.random, 1, first_hour=3, hours=1))
                 assert reads.acquire(timeout=PATIENCE), "it is not read"
-            finished.wait()
+            held.wait()
             lost = send_lost(project, 50)
             project.send("scans", parcels.scans(project.random, 40, first_hour=3, hours=4))
-            finished.release()
+            held.release()
             wait_until(lambda: status(project).lag == 0 or not stream.is_alive(), "it does not go on")
             assert stream.is_alive(), "it ended"
         finally:
-            finished.release()
+            held.release()
             stop.set()
             stream.join()
-    (sentence,) = told
+    (sentence,) = held.losses
     assert f"at most {len(by_partition(lost)[0])} record(s)" in sentence
     assert not any(word in sentence for word in ("org.apache", "Exception", "\n"))
     check_gaps(project, lost, before)
@@ -124,20 +124,18 @@ def test_a_loss_is_not_passed_by_a_start_that_finds_another_topic_missing_or_loo
     (declared,) = tmp_path.glob("sources/scans.yaml")
     declared.write_text(declared.read_text().replace("topic: gaps_of_one", "topic: [gaps_of_one, gaps_to_come]"))
     both = load_project(tmp_path, {"KAFKA": kafka})
-    told = list[str]()
     with speed_session(both) as spark:
         with pytest.raises(LostRecordsError, match=f"at most {len(by_partition(lost)[0])} record"):
-            run(spark, both, kafka, drain=True)
+            drain(spark, both, kafka)
         assert gaps_of(project) == []
         looks = iter([True])
 
-        def look_late(*given: Any) -> None:
-            if not next(looks, False):
-                pass_gaps(*given)
+        def look_late(*given: Any) -> SourceReset | None:
+            return None if next(looks, False) else find_gaps(*given)
 
-        monkeypatch.setattr("speed_layer.run.pass_gaps", look_late)
-        run(spark, both, kafka, drain=True, on_loss=told.append)
-    assert len(told) == 1
+        monkeypatch.setattr("speed_layer.speed_layer.find_gaps", look_late)
+        told = drain(spark, both, kafka, accept_loss=True)
+    assert len(told.losses) == 1
     assert {(gap.partition, gap.records) for gap in gaps_of(project)} == {
         (partition, len(of)) for partition, of in by_partition(lost).items()
     }
@@ -169,13 +167,14 @@ def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project:
         project.command("gaps", "--confirm", gap, "--reason", "x")
 
 
-class Held:
+class Held(Observed):
     """Holds the commit of the first micro-batch up, until it is released."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._reached, self._released = threading.Event(), threading.Event()
 
-    def __call__(self, finished: Finished) -> None:
+    def finished(self, done: Finished) -> None:
         self._reached.set()
         self._released.wait()
 

@@ -29,12 +29,12 @@ from hourline_core.errors import LostRecordsError, SourceError
 from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.speed_state import KafkaAway
 from serving_layer.reports.status import report_project_status
-from speed_layer.run import run
 from speed_layer.spark_session import speed_session
 from tests.stack.test_gaps import check_gaps
 from tests.support import parcels
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.log_segments import UNKNOWN_CODEC, damaged
+from tests.support.observed import drain
 from tests.support.oracle import Sent
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
@@ -190,7 +190,7 @@ def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stre
     log = cluster.leader("codecs").log_of("codecs", 0)
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         send(codec)
-    run(spark, project.project, cluster.bootstrap, drain=True)
+    drain(spark, project.project, cluster.bootstrap)
     project.check()
     for damage in (None, UNKNOWN_CODEC):
         send("none")
@@ -198,9 +198,9 @@ def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stre
             damaged(log, damage),
             pytest.raises(SourceError, match=r"the stream of source 'scans' stopped: .* cannot be read") as stopped,
         ):
-            run(spark, project.project, cluster.bootstrap, drain=True)
+            drain(spark, project.project, cluster.bootstrap)
         assert "\n" not in str(stopped.value) and "nothing is lost" in str(stopped.value)
-        run(spark, project.project, cluster.bootstrap, drain=True)
+        drain(spark, project.project, cluster.bootstrap)
         assert project.check() > 100
 
 
@@ -215,15 +215,15 @@ def test_what_retention_deletes_before_it_is_read_is_told_and_all_else_counts(
         return project.sent["scans"][-100:]
 
     send(0)
-    run(spark, project.project, cluster.bootstrap, drain=True)
+    drain(spark, project.project, cluster.bootstrap)
     lost = send(2)
     set_option(cluster, topic, "retention.ms", "1")
     wait_until(lambda: topic_offsets(cluster.bootstrap, topic, {}) == {0: (200, 200)}, "retention deletes nothing")
     set_option(cluster, topic, "retention.ms", "-1")
     with pytest.raises(LostRecordsError, match=r"topic 'kept' partition 0 offsets 100 to 199: at most 100 record\(s\)"):
-        run(spark, project.project, cluster.bootstrap, drain=True)
+        drain(spark, project.project, cluster.bootstrap)
     send(2)
-    run(spark, project.project, cluster.bootstrap, drain=True, on_loss=lambda told: None)
+    drain(spark, project.project, cluster.bootstrap, accept_loss=True)
     project.sent["scans"] = [record for record in project.sent["scans"] if record not in lost]
     check_gaps(project, lost)
 

@@ -18,14 +18,16 @@ import pytest
 
 import serving_layer
 from hourline_core.errors import UsageError
+from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.topics import ensure_topic
 from serving_layer.reports.late import list_late_hours
 from serving_layer.reports.status import SourceStatus, report_project_status
 from speed_layer.commit.maintenance import maintain_stopped
 from speed_layer.commit.micro_batch import Finished
 from speed_layer.reset import SourceReset, Target
-from speed_layer.run import run
 from speed_layer.spark_session import speed_session
+from speed_layer.speed_layer import SpeedLayer
+from tests.support.observed import Observed
 from tests.support.oracle import MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess, wait_until
@@ -148,17 +150,12 @@ def test_a_speed_layer_killed_between_commits_loses_no_topic(kafka: str, tmp_pat
 @contextmanager
 def running(project: StackProject) -> Iterator[list[Finished]]:
     """The speed layer in another thread; what it finishes."""
-    finished: list[Finished] = []
-    stop, ready = threading.Event(), threading.Event()
+    observed, stop = Observed(), threading.Event()
     with speed_session(project.project) as spark, ThreadPoolExecutor(1) as pool:
-        done = pool.submit(
-            lambda: run(
-                spark, project.project, project.kafka, stop=stop, on_ready=ready.set, on_finished=finished.append
-            )
-        )
+        done = pool.submit(SpeedLayer(spark, project.project, Kafka(project.kafka), observed).run, stop)
         try:
-            wait_until(lambda: ready.is_set() or done.done(), "the speed layer did not start")
-            yield finished
+            wait_until(lambda: observed.ready.is_set() or done.done(), "the speed layer did not start")
+            yield observed.batches
         finally:
             stop.set()
             done.result()

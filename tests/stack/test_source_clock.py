@@ -8,10 +8,11 @@ from pathlib import Path
 import serving_layer
 from batch_layer.plan import plan
 from hourline_core.model.hours import wall_clock
+from hourline_core.runtime.kafka import Kafka
 from serving_layer.reports.status import SourceStatus, report_project_status
-from speed_layer.commit.micro_batch import Finished
-from speed_layer.run import run
 from speed_layer.spark_session import speed_session
+from speed_layer.speed_layer import SpeedLayer
+from tests.support.observed import Observed
 from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.speed_process import wait_until
@@ -70,17 +71,14 @@ def test_a_partition_behind_holds_hours_open_and_silence_closes_them(kafka: str,
     assert project.check() > 10
 
     clock = FastClock()
-    done: list[Finished] = []
+    observed = Observed()
     stop = threading.Event()
     project.send("readings", readings(1, [140]), partition=1)
     with speed_session(project.project) as spark:
-
-        def stream() -> None:
-            run(spark, project.project, kafka, stop=stop, clock=clock, on_finished=done.append)
-
-        running = threading.Thread(target=stream)
+        speed_layer = SpeedLayer(spark, project.project, Kafka(kafka), observed, clock=clock)
+        running = threading.Thread(target=speed_layer.run, args=(stop,))
         running.start()
-        wait_until(lambda: bool(done), "the reading should come in")
+        wait_until(lambda: bool(observed.batches), "the reading should come in")
         assert status(project).clock == minute(140)
         clock.ahead = timedelta(hours=3)
         wait_until(lambda: status(project).clock != minute(140), "silence should move the clock")

@@ -21,11 +21,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
 from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.status import SourceStatus
 from speed_layer.commit.micro_batch import Finished
-from speed_layer.run import run
 from speed_layer.spark_session import speed_session
 from tests.stack.test_replay import committed
 from tests.stack.test_reset import status
-from tests.support import parcels
+from tests.support import observed, parcels
 from tests.support.oracle import Sent
 from tests.support.speed_process import wait_until
 from tests.support.stack_project import StackProject
@@ -82,13 +81,7 @@ def project(kafka: str, tmp_path: Path) -> StackProject:
 def drain(project: StackProject) -> Iterator[Callable[[], list[Finished]]]:
     """Drains the project's topic, always by the same Spark session."""
     with speed_session(project.project) as spark:
-
-        def drain() -> list[Finished]:
-            finished: list[Finished] = []
-            run(spark, project.project, project.kafka, drain=True, on_finished=finished.append)
-            return finished
-
-        yield drain
+        yield lambda: observed.drain(spark, project.project, project.kafka).batches
 
 
 def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behind(

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ import serving_layer
 from hourline import load_project
 from hourline_core.model import Project
 from hourline_core.runtime.broker import Broker
+from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.ports import free_ports
 from hourline_core.runtime.topics import topic_id_of
-from speed_layer.commit.micro_batch import Finished
 from speed_layer.reset import SourceReset, Target
-from speed_layer.run import run
 from speed_layer.spark_session import speed_session
+from speed_layer.speed_layer import SpeedLayer
+from tests.support.observed import Observed, drain
 from tests.support.project_files import write_project
 from tests.support.recreated_topic import recreate_topic
 from tests.support.speed_process import wait_until
@@ -39,14 +40,10 @@ Address = tuple[str, int, int]
 Body = dict[str, Any]
 
 
-@dataclass
-class Running:
+class Running(Observed):
     """A speed layer in another thread."""
 
-    finished: list[Finished] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-    """What is said of Kafka."""
-    done: Future[list[str]] = field(default_factory=Future)
+    done: Future[list[str]]
 
     def wait_for(self, records: int) -> None:
         """Until it has read this number of records, or has ended."""
@@ -55,11 +52,11 @@ class Running:
     @property
     def restarts(self) -> int:
         """How often a topic that was replaced is read on."""
-        return sum("as `on_recreate: continue` says" in text for text in self.told)
+        return len(self.replaced)
 
     @property
     def records(self) -> int:
-        return sum(done.records for done in self.finished)
+        return sum(done.records for done in self.batches)
 
 
 class KafkaRig:
@@ -151,29 +148,17 @@ class KafkaRig:
 
     def drain(self, project: Project) -> int:
         """Process what there is; returns the number of records read."""
-        finished: list[Finished] = []
-        run(self.spark, project, self.kafka, drain=True, on_finished=finished.append)
-        return sum(done.records for done in finished)
+        return sum(done.records for done in drain(self.spark, project, self.kafka).batches)
 
     @contextmanager
     def running(self, project: Project) -> Iterator[Running]:
         """The speed layer in another thread. At the end of the block, it is stopped."""
-        told, stop, ready = Running(), threading.Event(), threading.Event()
+        running, stop = Running(), threading.Event()
         with ThreadPoolExecutor(1) as pool:
-            told.done = pool.submit(
-                lambda: run(
-                    self.spark,
-                    project,
-                    self.kafka,
-                    stop=stop,
-                    on_ready=ready.set,
-                    on_finished=told.finished.append,
-                    on_kafka=told.told.append,
-                )
-            )
+            running.done = pool.submit(SpeedLayer(self.spark, project, Kafka(self.kafka), running).run, stop)
             try:
-                wait_until(lambda: ready.is_set() or told.done.done(), "the speed layer did not start")
-                yield told
+                wait_until(lambda: running.ready.is_set() or running.done.done(), "the speed layer did not start")
+                yield running
             finally:
                 stop.set()
 

@@ -23,10 +23,8 @@ from hourline.cli import app
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import PLACE
 from speed_layer.commit.micro_batch import Finished
-from speed_layer.recovery.gaps import OnLoss
-from speed_layer.run import run
 from speed_layer.spark_session import speed_session
-from tests.support import oracle
+from tests.support import observed, oracle
 from tests.support.oracle import FIRST_FILE, Event, count_recreated
 from tests.support.sent_project import SentProject
 
@@ -78,12 +76,15 @@ class StackProject(SentProject):
         assert status is None or done.exit_code == status, done.output
         return done.stdout
 
-    def drain(self, on_loss: OnLoss = None) -> list[Finished]:
-        """Run the speed layer until all that was sent has been processed."""
-        finished: list[Finished] = []
+    def drain(self, losses: list[str] | None = None) -> list[Finished]:
+        """Run the speed layer until all that was sent has been processed. With ``losses``, it accepts them, and this list
+        gets a sentence on each.
+        """
         with speed_session(self.project) as spark:
-            run(spark, self.project, self.kafka, drain=True, on_finished=finished.append, on_loss=on_loss)
-        return finished
+            told = observed.drain(spark, self.project, self.kafka, accept_loss=losses is not None)
+        if losses is not None:
+            losses += told.losses
+        return told.batches
 
     def recompute(self, wanted: list[PlannedHour] | None = None) -> list[Recomputed]:
         """Recompute ``wanted``, or what the plan says."""

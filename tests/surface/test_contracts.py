@@ -19,4 +19,4 @@ def test_the_command_line_offers_help_without_any_engine() -> None:
 
 
 def test_what_is_blocked_is_blocked() -> None:
-    assert "is blocked" in without(READING, "import speed_layer.run").stderr
+    assert "is blocked" in without(READING, "import speed_layer.speed_layer").stderr

@@ -13,6 +13,7 @@ from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.lease import lease
 from hourline_core.runtime.topic_absence import absent_topics
 from speed_layer.kafka.awaited_topics import AwaitedTopics
+from speed_layer.observer import Observer
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 _SETTINGS = {"fields": {"n": Field(type="long")}, "event_time": EventTime(expression="at")}
@@ -20,13 +21,13 @@ STAYING = Source.model_validate({"name": "orders", "topic": "orders", **_SETTING
 GOING_ON = STAYING.model_copy(update={"name": "visits", "topic": ["visits", "scans"], "on_recreate": "continue"})
 
 
-class Kafka:
+class Kafka(Observer):
     """Stands in for a Kafka, a wall clock, and a terminal."""
 
     def __init__(self) -> None:
         self.topics: dict[str, str | None] = {"visits": "id-1", "scans": "id-2"}
         self.now = NOW
-        self.said: list[str] = []
+        self.back: list[str] = []
         self.hears = True
 
     bootstrap = "kafka:9092"
@@ -37,8 +38,8 @@ class Kafka:
     def ids(self, topics: set[str]) -> dict[str, str | None]:
         return {topic: self.topics[topic] for topic in topics}
 
-    def say(self, text: str) -> None:
-        self.said.append(text)
+    def topic_is_back(self, topic: str) -> None:
+        self.back.append(topic)
         if not self.hears:
             raise BrokenPipeError
 
@@ -53,7 +54,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
 def awaited_in(workspace: Path, kafka: Kafka) -> AwaitedTopics:
     settings = Settings().model_copy(update={"workspace": workspace})
     project = Project(workspace, settings, {"visits": GOING_ON, "orders": STAYING}, {})
-    return AwaitedTopics(project, lambda: kafka.now, kafka.say)
+    return AwaitedTopics(project, lambda: kafka.now, kafka)
 
 
 def test_a_source_is_not_read_until_all_its_topics_are_there(tmp_path: Path, kafka: Kafka) -> None:
@@ -74,8 +75,7 @@ def test_a_source_is_not_read_until_all_its_topics_are_there(tmp_path: Path, kaf
         awaited.are_there({"visits", "scans"})
         assert awaited.sources() == [GOING_ON, STAYING]
         assert absent_topics(tmp_path) == {}
-    told = "topic '{}' is there again; the speed layer reads it from its beginning"
-    assert kafka.said == [told.format("visits"), told.format("scans")]
+    assert kafka.back == ["visits", "scans"]
 
 
 def test_another_kafka_is_refused_and_its_topics_are_not_awaited(

@@ -16,20 +16,21 @@ from confluent_kafka import KafkaError, KafkaException
 from hourline_core.errors import BrokerError
 from hourline_core.runtime.kafka_absence import KafkaAbsence
 from speed_layer.kafka.kafka_watch import KafkaWatch
+from speed_layer.observer import Observer
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 REFUSED = BrokerError("not authorized")
 
 
-class Kafka:
+class Kafka(Observer):
     """Stands in for a Kafka and for where a watch tells of it."""
 
     def __init__(self) -> None:
         self.error: BrokerError | None = None
         self.happened: list[str] = []
-        self.changed = threading.Condition()
+        self.news = threading.Condition()
         self.full = False
-        """Whether nothing can be written or said."""
+        """Whether nothing can be written or told."""
         self.has_topic = True
         self.during: Callable[[], object] = lambda: None
         """What happens while Kafka answers, once."""
@@ -42,14 +43,14 @@ class Kafka:
         if self.error:
             raise self.error
         answer: Future[Any] = Future()
-        with self.changed:
+        with self.news:
             if self.has_topic:
                 answer.set_result(SimpleNamespace(partitions=[]))
             else:
                 answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
             self.during, happens = lambda: None, self.during
             happens()
-            self.changed.notify_all()
+            self.news.notify_all()
         return {"visits": answer}
 
     def delete_after_an_answer(self, then: Callable[[], object]) -> None:
@@ -63,26 +64,26 @@ class Kafka:
             self.has_topic, deleted = False, True
             then()
 
-        with self.changed:
+        with self.news:
             self.has_topic, self.during = True, delete
-            assert self.changed.wait_for(lambda: deleted, 20)
+            assert self.news.wait_for(lambda: deleted, 20)
 
     def note(self, workspace: Path, absence: KafkaAbsence | None) -> None:
         if absence:
             self._tell("noted back" if absence.until else "noted away")
 
-    def say(self, text: str) -> None:
-        self._tell("said back" if "is back after" in text else "said away")
+    def kafka_absent(self, absence: KafkaAbsence) -> None:
+        self._tell("told back" if absence.until else "told away")
 
     def wait_for(self, number: int) -> list[str]:
-        with self.changed:
-            assert self.changed.wait_for(lambda: len(self.happened) >= number, 20), self.happened
+        with self.news:
+            assert self.news.wait_for(lambda: len(self.happened) >= number, 20), self.happened
             return list(self.happened)
 
     def _tell(self, what: str) -> None:
-        with self.changed:
+        with self.news:
             self.happened.append(what)
-            self.changed.notify_all()
+            self.news.notify_all()
         if self.full:
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -116,28 +117,31 @@ def watching(kafka: Kafka, awaited: Awaited | None = None) -> Iterator[KafkaWatc
         settings=SimpleNamespace(kafka=SimpleNamespace(options={})),
         sources={"visits": SimpleNamespace(topic="visits")},
     )
-    with KafkaWatch(
-        cast(Any, project), "broker-1:9092", lambda: NOW, kafka.say, cast(Any, awaited or Awaited())
-    ) as watch:
+    with KafkaWatch(cast(Any, project), "broker-1:9092", lambda: NOW, kafka, cast(Any, awaited or Awaited())) as watch:
         yield watch
 
 
 def answer_of(watch: KafkaWatch, look: Callable[[BrokerError | None], None] = lambda error: None) -> None:
     """Return when Kafka has answered. Fails if the watch asks no more."""
-    waiting = threading.Thread(target=watch.wait_for_answer, args=(threading.Event(), look), daemon=True)
+
+    def wait() -> None:
+        for error in watch.until_answer(threading.Event()):
+            look(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     waiting.join(20)
     assert not waiting.is_alive(), "it asks no more"
 
 
-def test_what_is_said_was_noted_before(kafka: Kafka) -> None:
+def test_what_is_told_was_noted_before(kafka: Kafka) -> None:
     with watching(kafka) as watch:
         answer_of(watch)
         assert kafka.happened == []
         kafka.error = REFUSED
-        assert kafka.wait_for(2) == ["noted away", "said away"]
+        assert kafka.wait_for(2) == ["noted away", "told away"]
         kafka.error = None
-        assert kafka.wait_for(4)[2:] == ["noted back", "said back"]
+        assert kafka.wait_for(4)[2:] == ["noted back", "told back"]
         answer_of(watch)
     assert watch.absences == 1
 
@@ -146,10 +150,10 @@ def test_a_full_disk_and_a_closed_terminal_do_not_end_the_watch(kafka: Kafka) ->
     kafka.full = True
     with watching(kafka) as watch:
         kafka.error = REFUSED
-        assert kafka.wait_for(2) == ["noted away", "said away"]
+        assert kafka.wait_for(2) == ["noted away", "told away"]
         kafka.error = None
         answer_of(watch)
-    assert kafka.happened == ["noted away", "said away", "noted back", "said back"]
+    assert kafka.happened == ["noted away", "told away", "noted back", "told back"]
 
 
 def test_a_wait_looks_at_other_things_meanwhile(kafka: Kafka) -> None:
