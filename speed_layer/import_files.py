@@ -16,7 +16,6 @@ from itertools import islice
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from hourline_core.compute.decode import CONTENT_TYPE, CSV
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
@@ -36,6 +35,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
 )
+from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
 from speed_layer.commit.maintenance import maintain_after
 from speed_layer.commit.micro_batch import Finished
 from speed_layer.commit.open_micro_batch import open_micro_batch
