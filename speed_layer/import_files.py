@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.compute.decode import CONTENT_TYPE, CSV
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
@@ -26,6 +25,7 @@ from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import wall_clock
+from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
 from speed_layer.commit.maintenance import maintain_after
 from speed_layer.commit.micro_batch import Finished
 from speed_layer.commit.open_micro_batch import open_micro_batch

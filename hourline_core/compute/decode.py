@@ -1,66 +1,151 @@
-"""Decodes records in Spark: the decoder of their format, called in Spark's Python workers with Arrow columns."""
+"""Decodes and validates records in Spark: native code, called in Spark's Python workers with Arrow columns."""
 
 import gc
+import pickle
 from collections.abc import Callable, Mapping
 from functools import cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.functions import arrow_udf
 
-from hourline_core.formats.files.typed_row import TypedRow
 from hourline_core.formats.format import Decoder, decoder_of
+from hourline_core.model import Source
 from hourline_core.model.fields import Field
-from hourline_core.model.scratch_columns import HEADERS, RECORD_TIMESTAMP_TYPE, SCRATCH_PREFIX, UNDECODED, VALUE
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    EVENT_TIME,
+    HEADERS,
+    KEY,
+    NOT_TAKEN,
+    REASON,
+    RECORD_TIMESTAMP_TYPE,
+    SCRATCH_PREFIX,
+    UNDECODED,
+    UNREADABLE,
+    VALUE,
+)
+from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV, as_json_objects
+from hourline_core.validation.reasons import Reasons
+from hourline_core.validation.validator import RecordColumns, Validator, event_time_field
 
-CONTENT_TYPE, CSV = "content-type", b"text/csv"
-"""The header of an imported record that is a row of a CSV file, and its value. No record of Kafka is taken for one."""
-_DECODED = f"{SCRATCH_PREFIX}decoded"
+_IS_CSV = f"{SCRATCH_PREFIX}is_csv"
+_DECIDED = f"{SCRATCH_PREFIX}decided"
+_TIME_REASON = f"{SCRATCH_PREFIX}time_reason"
 
 
 def decode(records: DataFrame, format: str, fields: Mapping[str, Field]) -> DataFrame:
     """Add ``fields``, and UNDECODED (string), to ``records``, which have VALUE (binary), HEADERS and
-    RECORD_TIMESTAMP_TYPE. Rows of imported CSV files are told by their header CONTENT_TYPE.
+    RECORD_TIMESTAMP_TYPE. Rows of imported CSV files are told by their header.
 
     UNDECODED is null if the value was decoded, else it says why not, and all fields are null. The fields have their
     declared types, and are null if the record lacks them. Of a null or empty value, all is null. Nothing is dropped,
     and nothing raises.
     """
-    # A row of a CSV file is kept as texts. What they stand for is up to the declaration.
-    is_csv = F.col(RECORD_TIMESTAMP_TYPE).isNull() & (F.col(HEADERS)[CONTENT_TYPE] == F.lit(CSV))
-    types = ", ".join(f"`{name}` {field.spark_type}" for name, field in fields.items())
-    decoded = records.withColumn(
-        _DECODED,
-        # The kind of function is told by its type hints, or Spark warns.
-        arrow_udf(_decoding(format, fields), f"{types}, `{UNDECODED}` string")(  # type: ignore[call-overload]
-            VALUE, F.coalesce(is_csv, F.lit(False))
-        ),
-    )
-    columns = [F.col(f"{_DECODED}.`{name}`").alias(name) for name in (*fields, UNDECODED)]
-    return decoded.select(*records.columns, *columns)
-
-
-def _decoding(format: str, fields: Mapping[str, Field]) -> Callable[[pa.Array, pa.Array], pa.Array]:
     declared = tuple(fields.items())
 
-    def decode_values(values: pa.Array, is_csv: pa.Array) -> pa.Array:
-        if pc.any(is_csv).as_py():
-            typed, rows = TypedRow(fields), zip(values.to_pylist(), is_csv.to_pylist(), strict=True)
-            values = pa.array([typed(value) if value and csv else value for value, csv in rows], pa.binary())
-        decoded = _worker_decoder(format, declared).decode(values)
+    def decode_values(records: pa.Array) -> pa.Array:
+        values, is_csv = records.flatten()
+        decoded = _worker_decoder(format, declared).decode(as_json_objects(values, is_csv, fields))
         return pa.StructArray.from_arrays([*decoded.columns.values(), decoded.reasons], [*decoded.columns, UNDECODED])
 
-    return decode_values
+    columns = {**_types(fields), UNDECODED: "string"}
+    return _with_columns(records, columns, decode_values, F.struct(VALUE, _is_csv()))
+
+
+def read_records(records: DataFrame, source: Source) -> DataFrame:
+    """Add to ``records`` their fields, and REASON: why a record is rejected as a whole, in words, else null.
+
+    ``records`` are those of ``read_topics`` with NOT_TAKEN and UNREADABLE. If the event time is a field, EVENT_TIME
+    (UTC) is added, too, and REASON is also about it. Fields and EVENT_TIME of rejected records may be anything. Of
+    records that are not taken or have no value, all is null.
+    """
+    time = event_time_field(source)
+    # A record that is not taken needs no decoding.
+    inputs = {VALUE: F.when(F.col(NOT_TAKEN).isNull(), F.col(VALUE)), _IS_CSV: _is_csv(), UNREADABLE: F.col(UNREADABLE)}
+    if source.branch is None:
+        del inputs[UNREADABLE]
+    if source.key_type != "binary":
+        inputs[KEY] = F.col(KEY)
+    outputs = {**_types(source.fields), REASON: "string"}
+    if time:
+        inputs[ARRIVED] = F.col(ARRIVED)
+        outputs[EVENT_TIME] = "timestamp"
+    validator_of = _validator_of(source)
+    names = tuple(inputs)
+
+    def decide(records: pa.Array) -> pa.Array:
+        columns = dict(zip(names, records.flatten(), strict=True))
+        validator = validator_of()
+        fields, reasons = validator.read_records(
+            RecordColumns(columns[VALUE], columns.get(KEY), columns[_IS_CSV], columns.get(UNREADABLE))
+        )
+        moments = [validator.read_times(fields[time], columns[ARRIVED], reasons)] if time else []
+        return pa.StructArray.from_arrays([*fields.values(), reasons.to_arrow(), *moments], [*outputs])
+
+    return _with_columns(records, outputs, decide, F.struct(*(column.alias(name) for name, column in inputs.items())))
+
+
+def read_times(events: DataFrame, source: Source, is_undecided: Column) -> DataFrame:
+    """Add EVENT_TIME (UTC) to ``events``, and to REASON why those that ``is_undecided`` are rejected for it.
+
+    EVENT_TIME of rejected events may be anything.
+    """
+    validator_of = _validator_of(source)
+
+    def decide(events: pa.Array) -> pa.Array:
+        values, arrived, undecided = events.flatten()
+        reasons = Reasons(undecided)
+        moments = validator_of().read_times(values, arrived, reasons)
+        return pa.StructArray.from_arrays([moments, reasons.to_arrow()], [EVENT_TIME, _TIME_REASON])
+
+    inputs = F.struct(F.expr(source.event_time.expression).alias("time"), ARRIVED, is_undecided.alias("undecided"))
+    timed = _with_columns(events, {EVENT_TIME: "timestamp", _TIME_REASON: "string"}, decide, inputs)
+    return timed.withColumn(REASON, F.coalesce(REASON, _TIME_REASON))
+
+
+def _is_csv() -> Column:
+    """Whether a record is a row of a CSV file, as ``find_csv_rows`` tells it. Headers need not leave Java for it."""
+    is_csv = F.col(RECORD_TIMESTAMP_TYPE).isNull() & (F.col(HEADERS)[CONTENT_TYPE] == F.lit(CSV))
+    return F.coalesce(is_csv, F.lit(False))
+
+
+def _types(fields: Mapping[str, Field]) -> dict[str, str]:
+    return {name: field.spark_type for name, field in fields.items()}
+
+
+def _with_columns(
+    frame: DataFrame, columns: Mapping[str, str], function: Callable[[pa.Array], pa.Array], inputs: Column
+) -> DataFrame:
+    """``frame`` with ``columns``, by name their Spark type, which ``function`` makes of the struct ``inputs``."""
+    types = ", ".join(f"`{name}` {spark_type}" for name, spark_type in columns.items())
+    # The kind of function is told by its type hints, or Spark warns.
+    decided = frame.withColumn(_DECIDED, arrow_udf(function, types)(inputs))  # type: ignore[call-overload]
+    made = [F.col(f"{_DECIDED}.`{name}`").alias(name) for name in columns]
+    return decided.select(*(name for name in frame.columns if name not in columns), *made)
+
+
+def _validator_of(source: Source) -> Callable[[], Validator]:
+    pickled = pickle.dumps(source)
+    return lambda: _worker_validator(pickled)
+
+
+@cache
+def _worker_validator(pickled_source: bytes) -> Validator:
+    """The validator of this worker process."""
+    _keep_imports()
+    return Validator(pickle.loads(pickled_source))  # noqa: S301 (the driver's own)
 
 
 @cache
 def _worker_decoder(format: str, fields: tuple[tuple[str, Field], ...]) -> Decoder:
-    """The decoder of this worker process.
+    """The decoder of this worker process."""
+    _keep_imports()
+    return decoder_of(format, dict(fields))
 
-    Spark's worker collects garbage after each task, which would go through all that was imported: 40 ms a task.
-    """
+
+def _keep_imports() -> None:
+    """Spare Spark's worker, which collects garbage after each task, going through all that was imported: 40 ms."""
     gc.collect()
     gc.freeze()
-    return decoder_of(format, dict(fields))

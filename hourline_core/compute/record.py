@@ -1,7 +1,9 @@
 """The Kafka record itself, as declared expressions name it: ``record.key``, ``record.headers['trace']``, …"""
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+from pyspark.sql.pandas.functions import arrow_udf
 
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import (
@@ -16,8 +18,7 @@ from hourline_core.model.scratch_columns import (
     RECORD_TIMESTAMP_TYPE,
     TOPIC,
 )
-
-_NUMBER_BYTES = {"int": 4, "long": 8}
+from hourline_core.validation.keys import find_undecodable
 
 
 def with_record(events: DataFrame, source: Source) -> DataFrame:
@@ -44,17 +45,15 @@ def with_record(events: DataFrame, source: Source) -> DataFrame:
 
 def undecodable_key(source: Source) -> Column:
     """Why the record's key is not of the source's ``key_type``, in words. Null if it is, or if there is no key."""
-    match source.key_type:
-        case "binary":
-            return F.lit(None).cast("string")
-        case "string":
-            return F.when(~F.is_valid_utf8(F.col(KEY).cast("string")), "key: got invalid UTF-8, want string")
-        case number:
-            size = _NUMBER_BYTES[number]
-            got = F.concat(
-                F.lit("key: got "), F.length(KEY), F.lit(f" bytes, want the {size} of a big-endian {number}")
-            )
-            return F.when(F.length(KEY) != size, got)
+    key_type = source.key_type
+    if key_type == "binary":
+        return F.lit(None).cast("string")
+
+    def find(keys: pa.Array) -> pa.Array:
+        return find_undecodable(keys, key_type)
+
+    # The kind of function is told by its type hints, or Spark warns.
+    return arrow_udf(find, "string")(KEY)  # type: ignore[call-overload,no-any-return]
 
 
 def _decoded_key(source: Source) -> Column:
