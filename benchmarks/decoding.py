@@ -1,0 +1,154 @@
+"""Measures the CPU time of decoding a day of events anew and recomputing it, compared with Kafka Streams.
+
+    python -m benchmarks.decoding [--full]
+
+A topic has a day of orders (1.2 million, full: 8 million; the JSON of `speed`). Hourline drains it under a declaration
+without the quantity, and recomputes its hours. Then the source declares the quantity, and the metric its maximum, so
+that `hourline recompute` must decode all records from their bytes and publish count, sum and maximum by shop and hour.
+Each round declares the quantity under another name, since what was decoded once is kept. The recompute after it, under
+the same declaration, takes the fields as they were decoded, and is a figure of its own.
+
+The CPU seconds of the command and its descendants count. What the same command takes for a day of 1,000 orders is
+subtracted: the start of Python and of Spark, and all else that does not depend on the number of events, such as the
+audit of 25 hours. Java compiles more with more events, and that is not subtracted. Kafka Streams drains the same topic
+in the same run, as in `speed`, and its time is without start-up, too: from the first commit after 400,000 events (with
+`--full`, three million). Every result is compared with DuckDB's over all orders before its time counts.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+import serving_layer
+from benchmarks.figures import Figure
+from benchmarks.order_drains import SHOPS, OrderTopic
+from benchmarks.order_metrics import MEASURES, METRICS, OrderMetric, Rows, write_project
+from benchmarks.peers.streams import kafka_streams
+from benchmarks.preloaded import FIELDS, FIRST, fill, orders
+from benchmarks.processes import cost_of, hourline
+from benchmarks.running import run
+from benchmarks.speed import COMMIT_MILLISECONDS, HEAP, THREADS
+from hourline_core.model.hours import HOUR, hour_text
+from hourline_core.runtime.broker import Broker
+
+QUICK = (2, 1_200_000, 400_000)
+FULL = (3, 8_000_000, 3_000_000)
+"""The numbers of rounds, of events in the day, and of those in the start-up of Kafka Streams."""
+FEW = 1_000
+"""The orders of the day that shows what does not depend on their number."""
+HOURS = 24
+GOAL = 2.0
+
+QUANTITY = "quantity: int"
+SHOP = METRICS[SHOPS].dimensions
+
+
+@dataclass
+class Day:
+    """A day of orders in a topic, and the project in ``folder`` that archives them."""
+
+    folder: Path
+    bootstrap: str
+    topic: str
+    count: int
+    truth: Rows
+
+    def archive(self) -> None:
+        """Drain the topic without the quantity, and publish all hours."""
+        known = {name: text for name, text in MEASURES.items() if "quantity" not in text}
+        self._declare(FIELDS.replace(f"{QUANTITY}, ", ""), OrderMetric(SHOP, known))
+        cost_of(hourline(self.folder, "speed", "--drain"))
+        self.recompute()
+
+    def declare_quantity(self, name: str) -> None:
+        """Declare the quantity under a name that no declaration had before, and its maximum."""
+        fields = FIELDS.replace(QUANTITY, f"{name}: {{type: int, key: quantity}}")
+        self._declare(fields, OrderMetric(SHOP, {**MEASURES, "most": f"max({name})"}))
+
+    def recompute(self) -> float:
+        """Recompute all hours, and return the CPU seconds."""
+        first = datetime.fromtimestamp(FIRST // 1000, UTC).replace(minute=0, second=0)
+        hours = ["--from", hour_text(first), "--to", hour_text(first + (HOURS + 1) * HOUR)]
+        return cost_of(hourline(self.folder, "recompute", *hours, "--include-open")).cpu
+
+    def check(self) -> None:
+        """Raise AssertionError unless the published rows are right."""
+        with serving_layer.connect(self.folder) as connection:
+            columns = ", ".join(METRICS[SHOPS].names)
+            found = connection.sql(f"SELECT epoch_ms(hour), {columns} FROM {SHOPS}_final ORDER BY ALL").fetchall()
+        assert found == self.truth, f"the recomputed day of {self.count:,} differs from what DuckDB counts"
+
+    def _declare(self, fields: str, metric: OrderMetric) -> None:
+        write_project(self.folder, self.bootstrap, {SHOPS: metric}, fields=fields, topic=self.topic)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """CPU seconds of the first recompute under a declaration, and of the second."""
+
+    anew: float
+    kept: float
+
+
+def measure(full: bool) -> Iterator[Figure | str]:
+    rounds, events, first = FULL if full else QUICK
+    many: list[Decoded] = []
+    few: list[Decoded] = []
+    streams = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Broker(Path(folder) / "kafka") as broker,
+        kafka_streams(HEAP, COMMIT_MILLISECONDS, THREADS) as peer,
+    ):
+        root, table, small = Path(folder), orders(events, HOURS), orders(FEW, HOURS)
+        topic = OrderTopic(root, broker.bootstrap, table, first)
+        fill(broker.bootstrap, "few", small)
+        day = a_day(root / "many", broker.bootstrap, "orders", table)
+        little = a_day(root / "few", broker.bootstrap, "few", small)
+        for number in range(rounds):
+            name = f"quantity{number}"
+            few.append(decoded(little, name))
+            many.append(decoded(day, name))
+            streams.append(1e6 / topic.by_kafka_streams(peer).warm)
+    more = (events - FEW) / 1e6
+    yield Figure(
+        what=f"a day of {events:,} events decoded anew and recomputed, beside Kafka Streams, without start-up",
+        unit="CPU µs per event",
+        ours=[(ours.anew - fixed.anew) / more for ours, fixed in zip(many, few, strict=True)],
+        peer=streams,
+        goal=GOAL,
+    )
+    yield Figure(
+        what="the same day recomputed from what was decoded, beside Kafka Streams, without start-up",
+        unit="CPU µs per event",
+        ours=[(ours.kept - fixed.kept) / more for ours, fixed in zip(many, few, strict=True)],
+        peer=streams,
+    )
+    anew, kept = (statistics.median(of) for of in zip(*((one.anew, one.kept) for one in few), strict=True))
+    yield f"Subtracted: {anew:.1f} CPU s of a day of {FEW:,} events decoded anew, {kept:.1f} of it as it was decoded."
+
+
+def a_day(folder: Path, bootstrap: str, topic: str, table: pa.Table) -> Day:
+    """An archived and published day of the orders of ``table``, which are in the topic."""
+    day = Day(folder, bootstrap, topic, table.num_rows, METRICS[SHOPS].true_rows(table))
+    day.archive()
+    return day
+
+
+def decoded(day: Day, name: str) -> Decoded:
+    """Declare the quantity under ``name``, and recompute the day twice."""
+    day.declare_quantity(name)
+    anew = day.recompute()
+    day.check()
+    kept = day.recompute()
+    day.check()
+    return Decoded(anew, kept)
+
+
+if __name__ == "__main__":
+    run("decoding", measure)
