@@ -26,7 +26,9 @@ class Drained:
     driver: float
     """CPU µs per event after it, of the process itself, without its descendants."""
     java: float
-    """CPU µs per event after it, of Java outside Spark's tasks and the compilers."""
+    """CPU µs per event after it, of Java outside Spark's tasks, compilers and garbage collection."""
+    collecting: float
+    """The share of Java's garbage collection in the CPU time after it."""
     largest: int
     """The most records that one commit brought."""
 
@@ -86,7 +88,8 @@ def _cost(commits: Sequence[_Commit], events: int, first: int) -> Drained:
         started=at_first.used,
         compiling=java.compilers / used,
         driver=(at_last.driver - at_first.driver) / warm * 1e6,
-        java=java.outside / warm * 1e6,
+        java=java.rest / warm * 1e6,
+        collecting=java.collectors / used,
         largest=max(
             here.read - before for before, here in zip((0, *(one.read for one in commits)), commits, strict=False)
         ),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _LOOKED_SECONDS = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
-_THREADS = {"tasks": "Executor task", "compilers": " Compiler"}
+_THREADS = {"tasks": ("Executor task",), "compilers": (" Compiler",), "collectors": ("VM Thread", "GC Thread", "G1 ")}
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,22 @@ class JavaTime:
     tasks: float
     """Of the threads that run Spark's tasks."""
     compilers: float
+    collectors: float
+    """Of garbage collection, whoever left the garbage."""
 
     @property
-    def outside(self) -> float:
-        """Outside tasks and compilers: planning, commits, and garbage collection, also that of tasks."""
-        return self.whole - self.tasks - self.compilers
+    def rest(self) -> float:
+        """What Spark's driver itself does: planning, commits, and passing on what tasks return."""
+        return self.whole - self.tasks - self.compilers - self.collectors
 
     def since(self, before: "JavaTime") -> "JavaTime":
         """What was used after ``before``."""
-        return JavaTime(self.whole - before.whole, self.tasks - before.tasks, self.compilers - before.compilers)
+        return JavaTime(
+            self.whole - before.whole,
+            self.tasks - before.tasks,
+            self.compilers - before.compilers,
+            self.collectors - before.collectors,
+        )
 
 
 class JavaThreads:
@@ -101,7 +108,7 @@ class JavaThreads:
                     whole += seconds
                     for thread in Path(f"/proc/{pid}/task").iterdir():
                         self._read(thread / "stat")
-        return JavaTime(whole, *(sum(self._seconds[kind].values()) for kind in ("tasks", "compilers")))
+        return JavaTime(whole, **{kind: sum(of.values()) for kind, of in self._seconds.items()})
 
     def _read(self, file: Path) -> None:
         with suppress(OSError):  # The thread may have ended.
@@ -112,7 +119,7 @@ class JavaThreads:
 
 def thread_kind(name: str) -> str | None:
     """The kind of a Java thread, by the 15 characters of its name that Linux keeps. None: another one."""
-    return next((kind for kind, part in _THREADS.items() if part in name), None)
+    return next((kind for kind, parts in _THREADS.items() if any(part in name for part in parts)), None)
 
 
 def megabytes(ancestor: int) -> dict[int, float]:

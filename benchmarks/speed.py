@@ -23,8 +23,8 @@ It writes its sums to the no-op sink. Each answer is compared with DuckDB's over
 answer of bare Spark, which its sink discards, is checked in a separate run.
 
 The driver's CPU time is that of Hourline's first process, in which Python runs, and that of its Java outside Spark's
-tasks and the compilers. Linux tells the threads of tasks by their names. Garbage collection counts as outside. What
-runs in other processes is not the driver's.
+tasks, compilers and garbage collection. Linux tells threads by their names. What runs in other processes is not the
+driver's.
 """
 
 import statistics
@@ -94,6 +94,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
         topic.check_bare_spark()
     yield from figures(found)
     yield f"Share of Java's compilers in the CPU time without start-up: {medians(found, 'compiling', '.0%')}."
+    yield f"Share of Java's garbage collection: {medians(found, 'collecting', '.0%')}."
     started = medians(found, "started", ".0f")
     yield f"{events:,} events; CPU seconds of the start-up with the first {first:,} of them: {started}."
     ours = {name: found[name] for name in ("one", "expressions", "ten", "bare")}

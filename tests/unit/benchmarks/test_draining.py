@@ -48,7 +48,7 @@ def test_a_drain_with_nothing_after_its_start_up_is_no_measurement() -> None:
         ("Executor task l", "tasks"),
         ("C2 CompilerThre", "compilers"),
         ("C1 CompilerThre", "compilers"),
-        ("VM Thread", None),
+        ("VM Thread", "collectors"),
         ("stream executio", None),
     ],
 )
@@ -56,6 +56,8 @@ def test_a_java_thread_is_known_by_what_linux_keeps_of_its_name(name: str, kind:
     assert thread_kind(name) == kind
 
 
-def test_java_outside_tasks_is_what_neither_tasks_nor_compilers_used() -> None:
-    used = JavaTime(whole=10, tasks=5, compilers=2).since(JavaTime(whole=4, tasks=3, compilers=1))
-    assert used.outside == 3
+def test_the_rest_of_java_is_what_neither_tasks_nor_compilers_nor_collectors_used() -> None:
+    used = JavaTime(whole=20, tasks=5, compilers=2, collectors=4).since(
+        JavaTime(whole=4, tasks=3, compilers=1, collectors=2)
+    )
+    assert used.rest == 11
