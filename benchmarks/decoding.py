@@ -3,8 +3,9 @@
     python -m benchmarks.decoding [--full]
 
 A topic has a day of orders (1.2 million, full: 8 million; the JSON of `speed`). Hourline drains it under a declaration
-without the quantity, and recomputes its hours. Then the source declares the quantity, and the metric its maximum, so
-that `hourline recompute` must decode all records from their bytes and publish count, sum and maximum by shop and hour.
+without the quantity, and recomputes its hours. Then the source declares the quantity, and the metric its maximum, and
+the speed layer starts once with that. So `hourline recompute` must decode all records from their bytes, and publishes
+count, sum and maximum by shop and hour.
 Each round declares the quantity under another name, since what was decoded once is kept. The recompute after it, under
 the same declaration, takes the fields as they were decoded, and is a figure of its own.
 
@@ -62,7 +63,6 @@ class Day:
         """Drain the topic without the quantity, and publish all hours."""
         known = {name: text for name, text in MEASURES.items() if "quantity" not in text}
         self._declare(FIELDS.replace(f"{QUANTITY}, ", ""), OrderMetric(SHOP, known))
-        cost_of(hourline(self.folder, "speed", "--drain"))
         self.recompute()
 
     def declare_quantity(self, name: str) -> None:
@@ -84,7 +84,9 @@ class Day:
         assert found == self.truth, f"the recomputed day of {self.count:,} differs from what DuckDB counts"
 
     def _declare(self, fields: str, metric: OrderMetric) -> None:
+        """Write the declarations, and start the speed layer, which drains what is left and makes the metric's table."""
         write_project(self.folder, self.bootstrap, {SHOPS: metric}, fields=fields, topic=self.topic)
+        cost_of(hourline(self.folder, "speed", "--drain"))
 
 
 @dataclass(frozen=True)
