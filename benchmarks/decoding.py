@@ -59,16 +59,12 @@ class Day:
     count: int
     truth: Rows
 
-    def archive(self) -> None:
-        """Drain the topic without the quantity, and publish all hours."""
-        known = {name: text for name, text in MEASURES.items() if "quantity" not in text}
-        self._declare(FIELDS.replace(f"{QUANTITY}, ", ""), OrderMetric(SHOP, known))
-        self.recompute()
-
-    def declare_quantity(self, name: str) -> None:
-        """Declare the quantity under a name that no declaration had before, and its maximum."""
-        fields = FIELDS.replace(QUANTITY, f"{name}: {{type: int, key: quantity}}")
-        self._declare(fields, OrderMetric(SHOP, {**MEASURES, "most": f"max({name})"}))
+    def declare(self, quantity: str | None) -> None:
+        """Write the project (see ``write_day``), and start the speed layer, which drains what is left and makes the
+        metric's table.
+        """
+        write_day(self.folder, self.bootstrap, self.topic, quantity)
+        cost_of(hourline(self.folder, "speed", "--drain"))
 
     def recompute(self) -> float:
         """Recompute all hours, and return the CPU seconds."""
@@ -82,11 +78,6 @@ class Day:
             columns = ", ".join(METRICS[SHOPS].names)
             found = connection.sql(f"SELECT epoch_ms(hour), {columns} FROM {SHOPS}_final ORDER BY ALL").fetchall()
         assert found == self.truth, f"the recomputed day of {self.count:,} differs from what DuckDB counts"
-
-    def _declare(self, fields: str, metric: OrderMetric) -> None:
-        """Write the declarations, and start the speed layer, which drains what is left and makes the metric's table."""
-        write_project(self.folder, self.bootstrap, {SHOPS: metric}, fields=fields, topic=self.topic)
-        cost_of(hourline(self.folder, "speed", "--drain"))
 
 
 @dataclass(frozen=True)
@@ -113,9 +104,8 @@ def measure(full: bool) -> Iterator[Figure | str]:
         day = a_day(root / "many", broker.bootstrap, "orders", table)
         little = a_day(root / "few", broker.bootstrap, "few", small)
         for number in range(rounds):
-            name = f"quantity{number}"
-            few.append(decoded(little, name))
-            many.append(decoded(day, name))
+            few.append(decoded(little, f"quantity{number}"))
+            many.append(decoded(day, f"quantity{number}"))
             streams.append(1e6 / topic.by_kafka_streams(peer).warm)
     more = (events - FEW) / 1e6
     yield Figure(
@@ -135,16 +125,28 @@ def measure(full: bool) -> Iterator[Figure | str]:
     yield f"Subtracted: {anew:.1f} CPU s of a day of {FEW:,} events decoded anew, {kept:.1f} of it as it was decoded."
 
 
+def write_day(folder: Path, bootstrap: str, topic: str, quantity: str | None) -> Path:
+    """Write the project with the quantity under a name, and its maximum as a measure. None: without both."""
+    if quantity is None:
+        measures = {name: text for name, text in MEASURES.items() if "quantity" not in text}
+        fields = FIELDS.replace(f"{QUANTITY}, ", "")
+    else:
+        measures = {**MEASURES, "most": f"max({quantity})"}
+        fields = FIELDS.replace(QUANTITY, f"{quantity}: {{type: int, key: quantity}}")
+    return write_project(folder, bootstrap, {SHOPS: OrderMetric(SHOP, measures)}, fields=fields, topic=topic)
+
+
 def a_day(folder: Path, bootstrap: str, topic: str, table: pa.Table) -> Day:
     """An archived and published day of the orders of ``table``, which are in the topic."""
     day = Day(folder, bootstrap, topic, table.num_rows, METRICS[SHOPS].true_rows(table))
-    day.archive()
+    day.declare(None)
+    day.recompute()
     return day
 
 
-def decoded(day: Day, name: str) -> Decoded:
-    """Declare the quantity under ``name``, and recompute the day twice."""
-    day.declare_quantity(name)
+def decoded(day: Day, quantity: str) -> Decoded:
+    """Declare the ``quantity`` under this name, and recompute the day twice."""
+    day.declare(quantity)
     anew = day.recompute()
     day.check()
     kept = day.recompute()
