@@ -90,7 +90,7 @@ def idle(folder: Path, count: int, full: bool) -> Idle:
     files |= {f"metrics/{name}_seen.yaml": METRIC.format(name=name) for name in names}
     project = load_project(write_files(folder, files))
     try:
-        producer = Producer({"bootstrap.servers": start(project, SPEED)})
+        producer = Producer({"bootstrap.servers": start(project, SPEED), "log_level": 0})
         for name in names:
             producer.produce(name, f'{{"page": "home", "at": {AT}}}')
         producer.flush()

@@ -41,7 +41,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
     ):
         sent: list[int] = []
         observe(subject, RATE, WARM_UP_SECONDS[full], 1, sent)
-        producer = Producer({"bootstrap.servers": subject.bootstrap, "linger.ms": 2})
+        producer = Producer({"bootstrap.servers": subject.bootstrap, "linger.ms": 2, "log_level": 0})
         visible = [after_silence(subject, producer, seconds, sent) for _ in range(count)]
         assert subject.answer() == turnover(sent), "the counts are not those of what was sent"
     what = f"the first event after {seconds} s of silence, send to visible"
