@@ -37,7 +37,7 @@ from benchmarks.speed import COMMIT_MILLISECONDS, HEAP, THREADS
 from hourline_core.model.hours import HOUR, hour_text
 from hourline_core.runtime.broker import Broker
 
-QUICK = (2, 1_200_000, 400_000)
+QUICK = (1, 1_200_000, 400_000)
 FULL = (3, 8_000_000, 3_000_000)
 """The numbers of rounds, of events in the day, and of those in the start-up of Kafka Streams."""
 FEW = 1_000
