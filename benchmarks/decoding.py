@@ -9,26 +9,29 @@ count, sum and maximum by shop and hour.
 Each round declares the quantity under another name, since what was decoded once is kept. The recompute after it, under
 the same declaration, takes the fields as they were decoded, and is a figure of its own.
 
-The CPU seconds of the command and its descendants count. What the same command takes for a day of 1,000 orders is
-subtracted: the start of Python and of Spark, and all else that does not depend on the number of events, such as the
-audit of 25 hours. Java compiles more with more events, and that is not subtracted. Kafka Streams drains the same topic
-in the same run, as in `speed`, and its time is without start-up, too: from the first commit after 400,000 events (with
-`--full`, three million). Every result is compared with DuckDB's over all orders before its time counts.
+The CPU seconds of the command and its descendants count. "Without start-up" is what a further event costs, as in
+`speed`, and for both subjects after the same number of events: 400,000, with `--full` three million. Of Hourline, what
+the same command takes for a day of only these is subtracted: the start of Python and of Spark, most of what Java
+compiles, and the audit of 25 hours. In a quick run, the smaller day runs without Java's second compiler, as every
+recompute below a million events, so the difference contains what that compiler takes: only a full run tells what an
+event costs. Kafka Streams drains the same topic in the same run, and its time is from its first commit after that
+number of events. Every result is compared with DuckDB's over all orders before its time counts.
 """
 
-import statistics
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 import pyarrow as pa
 
 import serving_layer
+from benchmarks.draining import Drained
 from benchmarks.figures import Figure
 from benchmarks.order_drains import SHOPS, OrderTopic
-from benchmarks.order_metrics import MEASURES, METRICS, OrderMetric, Rows, write_project
+from benchmarks.order_metrics import MEASURES, METRICS, TOPIC, OrderMetric, Rows, write_project
 from benchmarks.peers.streams import kafka_streams
 from benchmarks.preloaded import FIELDS, FIRST, fill, orders
 from benchmarks.processes import cost_of, hourline
@@ -39,9 +42,7 @@ from hourline_core.runtime.broker import Broker
 
 QUICK = (1, 1_200_000, 400_000)
 FULL = (3, 8_000_000, 3_000_000)
-"""The numbers of rounds, of events in the day, and of those in the start-up of Kafka Streams."""
-FEW = 1_000
-"""The orders of the day that shows what does not depend on their number."""
+"""The numbers of rounds, of events in the day, and of those in the start-up."""
 HOURS = 24
 GOAL = 2.0
 
@@ -90,39 +91,50 @@ class Decoded:
 
 def measure(full: bool) -> Iterator[Figure | str]:
     rounds, events, first = FULL if full else QUICK
-    many: list[Decoded] = []
-    few: list[Decoded] = []
-    streams = []
+    whole: list[Decoded] = []
+    started: list[Decoded] = []
+    streams: list[Drained] = []
     with (
         tempfile.TemporaryDirectory() as folder,
         Broker(Path(folder) / "kafka") as broker,
         kafka_streams(HEAP, COMMIT_MILLISECONDS, THREADS) as peer,
     ):
-        root, table, small = Path(folder), orders(events, HOURS), orders(FEW, HOURS)
+        root, table, part = Path(folder), orders(events, HOURS), orders(first, HOURS)
         topic = OrderTopic(root, broker.bootstrap, table, first)
-        fill(broker.bootstrap, "few", small)
-        day = a_day(root / "many", broker.bootstrap, "orders", table)
-        little = a_day(root / "few", broker.bootstrap, "few", small)
+        fill(broker.bootstrap, "part", part)
+        day = a_day(root / "day", broker.bootstrap, TOPIC, table)
+        start_up = a_day(root / "part", broker.bootstrap, "part", part)
         for number in range(rounds):
-            few.append(decoded(little, f"quantity{number}"))
-            many.append(decoded(day, f"quantity{number}"))
-            streams.append(1e6 / topic.by_kafka_streams(peer).warm)
-    more = (events - FEW) / 1e6
-    yield Figure(
-        what=f"a day of {events:,} events decoded anew and recomputed, beside Kafka Streams, without start-up",
-        unit="CPU µs per event",
-        ours=[(ours.anew - fixed.anew) / more for ours, fixed in zip(many, few, strict=True)],
-        peer=streams,
-        goal=GOAL,
-    )
-    yield Figure(
-        what="the same day recomputed from what was decoded, beside Kafka Streams, without start-up",
-        unit="CPU µs per event",
-        ours=[(ours.kept - fixed.kept) / more for ours, fixed in zip(many, few, strict=True)],
-        peer=streams,
-    )
-    anew, kept = (statistics.median(of) for of in zip(*((one.anew, one.kept) for one in few), strict=True))
-    yield f"Subtracted: {anew:.1f} CPU s of a day of {FEW:,} events decoded anew, {kept:.1f} of it as it was decoded."
+            started.append(decoded(start_up, f"quantity{number}"))
+            whole.append(decoded(day, f"quantity{number}"))
+            streams.append(topic.by_kafka_streams(peer))
+    yield from figures(events, first, whole, started, streams)
+
+
+def figures(
+    events: int, first: int, whole: list[Decoded], started: list[Decoded], streams: list[Drained]
+) -> Iterator[Figure | str]:
+    """The figures from the rounds: of the day of ``events``, of that of the ``first`` of them, and of the peer."""
+    warm = [1e6 / one.warm for one in streams]
+    for what, which, goal in (
+        (f"a day of {events:,} events decoded anew and recomputed", "anew", GOAL),
+        ("the same day recomputed from what was decoded", "kept", None),
+    ):
+        took, start_up = ([getattr(one, which) for one in of] for of in (whole, started))
+        yield Figure(
+            what=f"{what}, beside Kafka Streams, without start-up",
+            unit="CPU µs per event",
+            ours=[(both - start) / (events - first) * 1e6 for both, start in zip(took, start_up, strict=True)],
+            peer=warm,
+            goal=goal,
+        )
+        yield Figure(
+            what=f"{what}, beside Kafka Streams, start-up included",
+            unit="CPU µs per event",
+            ours=[seconds / events * 1e6 for seconds in took],
+            peer=[1e6 / one.whole for one in streams],
+        )
+        yield f"{what}: {median(took):.1f} CPU s; a day of {first:,} events: {median(start_up):.1f} CPU s."
 
 
 def write_day(folder: Path, bootstrap: str, topic: str, quantity: str | None) -> Path:
