@@ -47,7 +47,7 @@ from hourline_core.runtime.topics import ensure_topic
 from hourline_core.sql.database import connect as open_duckdb
 
 RATES = (2_000, 20_000)
-GOALS = {2_000: (600, 1_200), 20_000: (800, 1_800)}
+GOALS = {2_000: (350, 700), 20_000: (500, 1_200)}
 """By rate, the goals of the median and of the 99th percentile, in milliseconds."""
 WARM_UP_SECONDS = {False: 8, True: 30}
 """In quick and in full mode. During the warm-up, Java compiles. The peer needs none."""

@@ -71,8 +71,8 @@ def of_speed(folder: Path) -> Measured:
             idle.append(max(at_rest))
             under_load.append(max(loaded))
     return {
-        ("Kafka and the speed layer, idle", 2500): idle,
-        (f"the same while it counts {CLICKS:,} events", 2500): under_load,
+        ("Kafka and the speed layer, idle", 1500): idle,
+        (f"the same while it counts {CLICKS:,} events", 1500): under_load,
     }
 
 

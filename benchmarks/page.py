@@ -10,7 +10,20 @@ from benchmarks.figures import COLUMNS, LAST, Result
 mpl.use("svg")
 from matplotlib import pyplot as plt
 
-BENCHMARKS = ["speed", "freshness", "micro_batches", "recompute", "queries", "windows", "growth", "start", "memory"]
+BENCHMARKS = [
+    "speed",
+    "freshness",
+    "silence",
+    "micro_batches",
+    "recompute",
+    "decoding",
+    "queries",
+    "windows",
+    "growth",
+    "start",
+    "memory",
+    "idle",
+]
 PAGE, PLOT = "FIGURES.md", "figures.svg"
 
 _HEAD = """\

@@ -9,7 +9,7 @@ from hourline_core.runtime.topics import ensure_topic
 PARTITIONS = 4
 FIRST = 1_700_000_000_000
 """Milliseconds since 1970."""
-SPAN = 3 * 3_600_000
+HOUR_MILLISECONDS = 3_600_000
 _CHANNELS = ["web", "app", "shop", "phone"]
 
 FIELDS = (
@@ -19,13 +19,13 @@ FIELDS = (
 """The declaration of the fields in a source."""
 
 
-def orders(count: int) -> pa.Table:
-    """``count`` orders over three hours. Amounts are quarters, so their sums are exact in any order."""
+def orders(count: int, hours: int = 3) -> pa.Table:
+    """``count`` orders over so many hours. Amounts are quarters, so their sums are exact in any order."""
     random = np.random.default_rng(1)
     shops, products = (pa.array([f"{kind}-{number:04d}" for number in range(1000)]) for kind in ("shop", "product"))
     number = np.arange(count)
     columns = {
-        "at": FIRST + number * SPAN // count,
+        "at": FIRST + number * (hours * HOUR_MILLISECONDS) // count,
         "shop": shops.take(pa.array(random.integers(0, 500, count))),
         "channel": pa.array(_CHANNELS).take(pa.array(random.integers(0, len(_CHANNELS), count))),
         "product": products.take(pa.array(random.integers(0, 1000, count))),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 _LOOKED_SECONDS = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
+_THREADS = {"tasks": ("Executor task",), "compilers": (" Compiler",), "collectors": ("VM Thread", "GC Thread", "G1 ")}
 
 
 @dataclass(frozen=True)
@@ -65,26 +66,60 @@ def cpu_seconds(ancestor: int, *, with_ended: bool = False) -> dict[int, float]:
     return {pid: used[pid] for pid in _family(ancestor, parents) & used.keys()}
 
 
-class CompilerTime:
-    """The CPU seconds of Java's compilers in ``ancestor`` and its descendants. Their threads come and go."""
+@dataclass(frozen=True)
+class JavaTime:
+    """CPU seconds of the Java processes of a family."""
+
+    whole: float
+    tasks: float
+    """Of the threads that run Spark's tasks."""
+    compilers: float
+    collectors: float
+    """Of garbage collection, whoever left the garbage."""
+
+    @property
+    def rest(self) -> float:
+        """What Spark's driver itself does: planning, commits, and passing on what tasks return."""
+        return self.whole - self.tasks - self.compilers - self.collectors
+
+    def since(self, before: "JavaTime") -> "JavaTime":
+        """What was used after ``before``."""
+        return JavaTime(
+            self.whole - before.whole,
+            self.tasks - before.tasks,
+            self.compilers - before.compilers,
+            self.collectors - before.collectors,
+        )
+
+
+class JavaThreads:
+    """The CPU seconds of Java in ``ancestor`` and its descendants, by kinds of threads. Threads come and go."""
 
     def __init__(self, ancestor: int) -> None:
         self._ancestor = ancestor
-        self._seconds: dict[str, float] = {}
+        self._seconds: dict[str, dict[str, float]] = {kind: {} for kind in _THREADS}
 
-    def seconds(self) -> float:
-        """Since the first call, for all threads that a call has seen."""
-        for pid in cpu_seconds(self._ancestor):
+    def used(self) -> JavaTime:
+        """What was used so far. Of threads that have ended, what a call has seen."""
+        whole = 0.0
+        for pid, seconds in cpu_seconds(self._ancestor).items():
             with suppress(OSError):  # The process may have ended meanwhile.
-                for thread in Path(f"/proc/{pid}/task").iterdir():
-                    self._read(thread / "stat")
-        return sum(self._seconds.values())
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
+                    whole += seconds
+                    for thread in Path(f"/proc/{pid}/task").iterdir():
+                        self._read(thread / "stat")
+        return JavaTime(whole, **{kind: sum(of.values()) for kind, of in self._seconds.items()})
 
     def _read(self, file: Path) -> None:
         with suppress(OSError):  # The thread may have ended.
             name, _, rest = file.read_text().rpartition(")")
-            if " Compiler" in name:
-                self._seconds[str(file)] = sum(int(ticks) for ticks in rest.split()[11:13]) / _TICKS
+            if (kind := thread_kind(name.partition("(")[2])) is not None:
+                self._seconds[kind][str(file)] = sum(int(ticks) for ticks in rest.split()[11:13]) / _TICKS
+
+
+def thread_kind(name: str) -> str | None:
+    """The kind of a Java thread, by the 15 characters of its name that Linux keeps. None: another one."""
+    return next((kind for kind, parts in _THREADS.items() if any(part in name for part in parts)), None)
 
 
 def megabytes(ancestor: int) -> dict[int, float]:

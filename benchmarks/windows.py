@@ -29,12 +29,13 @@ import serving_layer
 from benchmarks.draining import Drained, drained
 from benchmarks.figures import Figure
 from benchmarks.history import hour, written
+from benchmarks.order_metrics import DIMENSIONS, MEASURES, SETTINGS, SOURCE, TOPIC
 from benchmarks.preloaded import FIELDS, fill, orders
 from benchmarks.processes import hourline
 from benchmarks.project_files import write_files
 from benchmarks.queries import HOURLY, plain_views, timed
 from benchmarks.running import run
-from benchmarks.speed import DIMENSIONS, FULL, MEASURES, QUICK, SETTINGS, SOURCE, TOPIC
+from benchmarks.speed import FULL, QUICK
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.model.metric_window import MetricWindow, WindowSize
 from hourline_core.runtime.broker import Broker
