@@ -40,7 +40,6 @@ from benchmarks.history import SHOPS, History
 from benchmarks.orders import fill, make_project, turnover, turnover_of
 from benchmarks.running import run
 from hourline_core.compute.aggregation import plan_aggregation
-from hourline_core.compute.resolve import event_time_type
 from hourline_core.compute.validation import validate
 from hourline_core.model import Project
 from hourline_core.model.scratch_columns import OUTCOME
@@ -49,7 +48,7 @@ from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.topics import ensure_topic
 from speed_layer.commit.maintenance import MICRO_BATCHES
 from speed_layer.commit.micro_batch import Finished
-from speed_layer.kafka.read_topics import read_topics
+from speed_layer.kafka.read_topics import as_records, read_topics
 from speed_layer.observer import Observer
 from speed_layer.spark_session import speed_session
 from speed_layer.speed_layer import SpeedLayer
@@ -163,7 +162,7 @@ def drained_bare(spark: SparkSession, project: Project, bootstrap: str, checkpoi
         ends.append(time.perf_counter())
 
     stream = read_topics(spark, source, bootstrap, {}, {TOPIC: {0: 0}}, project.settings.speed.max_records_per_batch)
-    writer = validate(stream, source, event_time_type(spark, source)).writeStream.foreachBatch(micro_batch)
+    writer = validate(as_records(stream), source).writeStream.foreachBatch(micro_batch)
     writer.option("checkpointLocation", checkpoint.as_uri()).trigger(availableNow=True).start().awaitTermination()
     assert accepted == RECORDS, f"the bare query has accepted {accepted} records of its first micro-batch"
     assert len(ends) == -(-events // RECORDS), f"the bare query has read {len(ends)} micro-batches of {events:,} events"

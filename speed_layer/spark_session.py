@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.projection import Projection
-from hourline_core.compute.resolve import event_time_type
 from hourline_core.ledger.layout import EVENT_SCHEMA
 from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Project, Source
@@ -67,6 +66,6 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     metrics = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
-    plan = RecordPlan(source, event_time_type(spark, source), branches, projection)
+    plan = RecordPlan(source, branches, projection)
     without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "", plan.is_native)
     Tasks(without_files, plan).run(plan.apply(record), Assignment(0, {"": ""}, SourceClock(), wall_clock()), 1)

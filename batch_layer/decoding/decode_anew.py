@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from batch_layer.decoding.to_decode import DECODE_WRITER, decoded_up_to
 from hourline_core.compute.archive import read_version, record_columns
-from hourline_core.compute.resolve import empty_events, event_time_type
+from hourline_core.compute.resolve import empty_events
 from hourline_core.compute.validation import validate
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import DECODED_SCHEMA, FROM_HOUR, NO_EVENT_REASON, Layout, stored_names
@@ -101,7 +101,6 @@ class _Decoding:
         decodings: ArchiveDecodings,
     ) -> None:
         self._source, self._decodings = source, decodings
-        self._time_type = event_time_type(spark, source)
         self._archived, self._rejected = (read_version(spark, table) for table in (events, rejected))
         fields = empty_events(spark, source).select(*source.event_fields).withColumnsRenamed(stored_names(source))
         self._schema = pa.schema([*DECODED_SCHEMA, *nullable_schema(to_arrow_schema(fields.schema, timezone="UTC"))])
@@ -175,7 +174,7 @@ class _Decoding:
             .unionByName(refused.select(*_rejected_columns(), only.alias(_ONLY_PLACE)))
             .dropDuplicates([*_RECORD, _ONLY_PLACE])
         )
-        validated = validate(records, self._source, self._time_type, keep=(TOPIC_ID, SEQUENCE, _ONLY_PLACE))
+        validated = validate(records, self._source, keep=(TOPIC_ID, SEQUENCE, _ONLY_PLACE))
         new = validated.where(F.col(_ONLY_PLACE).isNull() | (F.col(_ONLY_PLACE) == F.col(PLACE)))
         both = new.join(old, _ADDRESS, "full_outer").where(F.col(HOUR).isNotNull() | F.col(_OLD_HOUR).isNotNull())
         table = self._as_stored(both).toArrow()

@@ -45,7 +45,6 @@ from hourline_core.validation.validator import event_time_field
 def validate(
     records: DataFrame,
     source: Source,
-    event_time_type: str,
     branches: Branches | None = None,
     keep: Sequence[str] = (),
 ) -> DataFrame:
@@ -53,9 +52,8 @@ def validate(
 
     Returns one row for each event, and for each record without one: their columns, VALUE_CRC, PLACE and OUTCOME.
     Rejected events have REASON. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. VALUE is on the
-    rows that keep it. All else is null. ``event_time_type`` is the Spark type of the event time's expression.
-    ``branches`` say which records the source takes; None: all. ``keep`` are further columns of ``records`` that the
-    rows keep.
+    rows that keep it. All else is null. ``branches`` say which records the source takes; None: all. ``keep`` are
+    further columns of ``records`` that the rows keep.
     """
     taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches)
     read = read_records(taken, source)

@@ -7,7 +7,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.projection import Projection
-from hourline_core.compute.resolve import empty_events, event_time_type
+from hourline_core.compute.resolve import empty_events
 from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot
@@ -58,7 +58,7 @@ def open_micro_batch(
     most_records = project.settings.speed.max_records_per_batch
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
     projection = Projection(aggregations)
-    records = RecordPlan(source, event_time_type(spark, source), branches, projection)
+    records = RecordPlan(source, branches, projection)
     following = {
         (topic_id, partition): offset
         for topic_id, reading in source_tables.progress.readings(topic_ids).items()

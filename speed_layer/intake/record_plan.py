@@ -20,7 +20,6 @@ class RecordPlan:
     """Decodes, validates and identifies the records of ``source``, and evaluates what its metrics need of them."""
 
     source: Source
-    event_time_type: str
     branches: Branches | None
     projection: Projection
 
@@ -38,5 +37,5 @@ class RecordPlan:
         if self.is_native:
             return kafka.withColumn("headers", F.to_json("headers"))
         records = as_records(kafka, arrived)
-        validated = validate(records, self.source, self.event_time_type, self.branches, keep=[HEADERS_TEXT])
+        validated = validate(records, self.source, self.branches, keep=[HEADERS_TEXT])
         return self.projection.add_to(with_id(validated, self.source)).drop(HEADERS)

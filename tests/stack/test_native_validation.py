@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from hourline_core.compute.resolve import event_time_type
 from hourline_core.compute.validation import validate
 from hourline_core.model import Project, Settings, Source
 from hourline_core.model.scratch_columns import OFFSET, REASON, VALUE_CRC
@@ -48,7 +47,7 @@ def test_spark_validates_as_native_code_does(spark: SparkSession, name: str, dat
 
 
 def in_spark(spark: SparkSession, records: pa.Table, source: Source) -> pa.Table:
-    validated = validate(spark.createDataFrame(records), source, event_time_type(spark, source))
+    validated = validate(spark.createDataFrame(records), source)
     return validated.drop(VALUE_CRC).toArrow()
 
 
