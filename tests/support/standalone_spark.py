@@ -36,6 +36,10 @@ class StandaloneSpark:
             if "CoarseGrainedExecutorBackend" in command_of(pid)
         ]
 
+    def busy_executors(self) -> list[int]:
+        """The process ids of those of ``executors`` that run a task, by their logs."""
+        return [pid for pid in self.executors() if _is_busy(Path(f"/proc/{pid}/cwd/stderr"))]
+
     def python_workers(self) -> list[int]:
         """The process ids of the Python workers of all executors."""
         return [pid for executor in self.executors() for pid in python_workers_of(executor)]
@@ -93,6 +97,14 @@ def _spark(role: str, folder: Path, *arguments: str) -> Supervised:
     command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}", *arguments]
     env = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m"}
     return Supervised(command, log=folder / f"{role.lower()}.log", cwd=folder, env=env)
+
+
+def _is_busy(log: Path) -> bool:
+    try:
+        text = log.read_text(errors="replace")
+    except OSError:  # it has not begun, or has ended
+        return False
+    return text.count(": Running task ") > text.count(": Finished task ") + text.count(": Exception in task ")
 
 
 def _alive(page: str) -> int:
