@@ -14,7 +14,7 @@ from tests.support.tasks_with_failpoint import PLACE, SUM, run_tasks
 
 def test_a_python_worker_killed_in_mid_micro_batch_changes_nothing(kafka: str, tmp_path: Path) -> None:
     project = visits_and_orders.make(tmp_path, kafka, "killed_python_worker", records_per_batch=100)
-    visits_and_orders.send(project, visits=6_000, orders=6_000)
+    visits_and_orders.send(project, visits=4_000, orders=1_000)
     with SpeedProcess(project, "--drain") as speed:
         finished = kill_until_a_task_is_lost(speed, project, "visits", lambda: python_workers_of(speed.process.pid))
         assert speed.wait() == 0, speed.lines

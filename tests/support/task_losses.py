@@ -45,6 +45,7 @@ def count_lost_tasks(log: Path) -> int:
 
 
 def count_finished(project: StackProject, source: str) -> int:
-    """The number of micro-batches of ``source`` that are finished, as far as its log reaches back."""
-    commits = Path(project.project.tables).glob(f"progress/{source}/_delta_log/*.json")
-    return max((int(commit.stem) for commit in commits), default=0)
+    """The number of micro-batches of ``source`` that are finished."""
+    if not any(Path(project.project.tables).glob(f"progress/{source}/_delta_log/*.json")):
+        return 0
+    return len({row["sequence"] for row in project.table("progress", source, ["sequence"])})
