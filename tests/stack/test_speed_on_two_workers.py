@@ -69,8 +69,8 @@ def test_executors_without_hourlines_packages_are_refused_in_one_sentence(
     bare.chmod(0o755)
     settings = (tmp_path / "hourline.yaml").read_text()
     for python, sentence in (
-        (gone, f"Error: Spark's executors at {two_workers.master} cannot run {gone}: "),
-        (bare, f"Error: {bare} on Spark's executors at {two_workers.master} is not like the driver's: "),
+        (gone, f"hourline: Spark's executors at {two_workers.master} cannot run {gone}: "),
+        (bare, f"hourline: {bare} on Spark's executors at {two_workers.master} is not like the driver's: "),
     ):
         added = f"config:\n    spark.pyspark.python: {python}\n"
         (tmp_path / "hourline.yaml").write_text(settings.replace("config:\n", added))
