@@ -20,7 +20,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline_core.ledger.raw_records import notes_on_raw_records
     from hourline_core.runtime.spark import spark_session, stop_spark
 
-    spark = spark_session(declared, "check", brief=True)
+    spark = spark_session(declared, "check", brief=True, runs_tasks=False)
     try:
         mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared)]
         slow = [] if mistakes else [*find_slow_classes(spark, declared)]

@@ -67,7 +67,9 @@ class SparkSettings(Declaration):
     """The options of Spark."""
 
     master: Annotated[str, pydantic.Field(min_length=1)] = "local[*]"
-    """Spark's master, such as `local[*]` or `spark://host:7077`."""
+    """Spark's master, such as `local[*]` or `spark://host:7077`. With `local[*]` or `local[4]`, a failed task is tried
+    four times, as on a cluster. `local[4,1]` sets another number.
+    """
 
     driver_memory: Annotated[str, AfterValidator(_memory)] = "1g"
     """The maximum heap size of Spark's driver, such as `512m` or `2g`."""

@@ -174,11 +174,11 @@ def let_spark_stop_at_once() -> None:
         server.serve_forever = partialmethod(BaseServer.serve_forever, poll_interval=0.02)  # type: ignore[assignment]
 
 
-def let_spark_run_this_python() -> None:
-    """Have Spark's workers run this Python: ``SparkContext`` in ``pyspark/core/context.py`` has them run the first
-    ``python3`` on the path, unless the environment names another.
+def let_spark_run(python: str) -> None:
+    """Have Spark's workers run ``python``: ``SparkContext`` in ``pyspark/core/context.py`` has them run the first
+    ``python3`` on the path, unless the environment names another. It does not look at `spark.pyspark.python`.
     """
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
 
 
 @contextmanager

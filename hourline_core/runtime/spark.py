@@ -1,7 +1,9 @@
 """Builds all Spark sessions of Hourline."""
 
 import os
+import re
 import shlex
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,12 +14,13 @@ from pyspark.sql import SparkSession
 from hourline_core.errors import SetupError, first_line
 from hourline_core.model import Project
 from hourline_core.runtime.class_archives import sharing_options
+from hourline_core.runtime.executor_python import refuse_unsuited_python
 from hourline_core.runtime.jars import fetch_jars
 from hourline_core.runtime.java import find_java
 from hourline_core.runtime.quirks import (
     interrupts_deferred,
     java_output_to,
-    let_spark_run_this_python,
+    let_spark_run,
     let_spark_stop_at_once,
     look_up_classes_once,
     silence_pyspark,
@@ -66,6 +69,8 @@ _ON_THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
 }
 
+_ATTEMPTS = 4
+"""How often a task is tried: Spark's default of `spark.task.maxFailures`, which does not apply to a local Spark."""
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -79,19 +84,21 @@ appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 def spark_session(
-    project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False
+    project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False, runs_tasks: bool = True
 ) -> SparkSession:
     """The Spark session of this process, with the project's settings. ``spark.config`` overrides the defaults, but not
     the semantics.
 
     A ``brief`` session runs without Java's second compiler, which costs more than it saves in a minute of work.
+    One that ``runs_tasks`` waits for an executor, and looks whether it has what they need.
 
-    Raises SetupError when Java or the jars are missing, or Spark does not start.
+    Raises SetupError when Java or the jars are missing, Spark does not start, or its executors lack what they need.
     """
     settings = project.settings.spark
+    python = settings.config.get("spark.pyspark.python", sys.executable)
     find_java()  # Spark looks in the same places, but its error for a missing Java is unclear
     silence_pyspark()
-    let_spark_run_this_python()
+    let_spark_run(python)
     let_spark_stop_at_once()
     jars = fetch_jars("spark")
     local = settings.master.partition("[")[0] == "local"
@@ -99,7 +106,7 @@ def spark_session(
     logs.mkdir(parents=True, exist_ok=True)
     log4j = logs / "log4j2-spark.properties"
     log4j.write_text(_LOG4J)
-    builder = SparkSession.builder.appName(f"hourline-{name}").master(settings.master)
+    builder = SparkSession.builder.appName(f"hourline-{name}").master(allow_retries(settings.master))
     config = {
         **_DEFAULTS,
         # The jars are on the class path from the start, since only its classes are shared (see class_archives.py). They
@@ -125,10 +132,24 @@ def spark_session(
         with java_output_to(log), interrupts_deferred():
             session = builder.getOrCreate()
             look_up_classes_once(session)
-            return session
     except (PySparkException, Py4JError, OSError) as error:
         said = [first_line(error).rstrip("."), *_read_errors(log, before)]
         raise SetupError(f"Spark did not start on {settings.master}: {'; '.join(said)} (its log is {log})") from error
+    if runs_tasks and not local:
+        try:
+            refuse_unsuited_python(session.sparkContext, python, settings.master)
+        except BaseException:
+            stop_spark(session)
+            raise
+    return session
+
+
+def allow_retries(master: str) -> str:
+    """A local ``master`` that runs a failed task again, up to the number of attempts of a cluster, unless it says how
+    often itself. By default, a local Spark ends a query at its first failed task.
+    """
+    threads = re.fullmatch(r"local(?:\[\s*([0-9]+|\*)\s*\])?", master)
+    return f"local[{threads[1] or 1},{_ATTEMPTS}]" if threads else master
 
 
 def _read_errors(log: Path, before: int) -> list[str]:

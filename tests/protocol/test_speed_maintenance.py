@@ -14,9 +14,9 @@ from hourline_core.storage import commits
 from hourline_core.storage.compaction import compact
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
-from hourline_core.storage.version_retention import STREAMED
+from hourline_core.storage.version_retention import KEPT_HOURS, STREAMED
 from speed_layer.commit.maintenance import MERGED, MICRO_BATCHES, maintain_after, maintain_source
-from tests.support.bare_tables import BareTables
+from tests.support.bare_tables import SOURCE, BareTables
 
 
 @pytest.mark.parametrize("micro_batches", [60, pytest.param(MICRO_BATCHES, marks=pytest.mark.long)])
@@ -128,6 +128,28 @@ def test_what_came_after_a_cut_is_never_pruned(tmp_path: Path) -> None:
             tables.project, tables.source_tables
         )  # both are there: rows up to the cutoff, and rows after it
         tables.check()
+
+
+def test_files_of_tasks_that_no_commit_names_are_deleted_once_they_are_older_than_any_query(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, hours=[0, 1, 0, 1])
+    tables.start()
+    tables.micro_batch(2)
+    events = Path(tables.layout.events(SOURCE).removeprefix("file://"))
+    (committed,) = (path for path in events.glob("*.parquet"))
+    old, young, hidden = (events / name for name in ("old.parquet", "young.parquet", "_attempts/old.parquet"))
+    hidden.parent.mkdir()
+    for orphan in (old, young, hidden):
+        orphan.write_bytes(committed.read_bytes())
+    grow_older(Path(tables.layout.root), hours=KEPT_HOURS - 0.1)
+    grow_older(old.parent, hours=0.2)
+    young.touch()
+    maintain_source(tables.project, tables.source_tables)
+    assert not old.exists()
+    assert young.exists(), "it may be named by the next commit"
+    assert hidden.exists(), "Delta takes a folder whose name begins with _ for another's"
+    assert committed.exists(), "it is named, however old it is"
+    tables.micro_batch(2)
+    tables.check()
 
 
 def test_compaction_keeps_rows_of_files_that_were_written_in_different_ways(tmp_path: Path) -> None:
