@@ -59,6 +59,8 @@ class _Translation:
     source: Source
 
     def of_text(self, text: str) -> Native:
+        if "\\" in text:  # Its meaning in a text depends on a setting of Spark.
+            raise _OnlySparkError
         try:
             tree = sqlglot.parse_one(text, read="spark")
         except (SqlglotError, RecursionError):
@@ -96,8 +98,7 @@ class _Translation:
 
     def constant(self, node: exp.Literal) -> Native:
         if node.is_string:
-            # The meaning of a backslash depends on a setting of Spark.
-            if "\\" in node.this or not node.this.isascii():
+            if not node.this.isascii():
                 raise _OnlySparkError
             return Native(literal(node.this), "string")
         if not node.this.isdigit() or int(node.this) >= 1 << 31:
