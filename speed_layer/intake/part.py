@@ -56,8 +56,10 @@ class IntakePlan:
     """The names in the archive of the fields that have another one there."""
     decoding: str
     """The hash of the decoding of the micro-batches."""
-    is_native: bool = False
-    """Whether the tasks get records as of ``read_topics``, and evaluate them."""
+    native: Mapping[str, str] | None = None
+    """The expressions, for DuckDB, by column, if the tasks get records as of ``read_topics`` and evaluate them. None:
+    Spark does.
+    """
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def _prepare(plan: bytes) -> tuple[IntakePlan, dict[str, Fold], NativeRecords | 
     declared: IntakePlan = pickle.loads(plan)  # noqa: S301 (from the driver)
     connection = connect_for_folds(metric.aggregation.metric for metric in declared.metrics.values())
     folds = {name: Fold(connection, metric) for name, metric in declared.metrics.items()}
-    return declared, folds, NativeRecords(declared.source) if declared.is_native else None
+    native = None if declared.native is None else NativeRecords(declared.source, declared.native)
+    return declared, folds, native
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
