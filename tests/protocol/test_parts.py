@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given, settings
@@ -26,6 +27,7 @@ from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import scratch_columns as columns
 from speed_layer.intake import tasks
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, sum_of, to_bytes
+from speed_layer.recovery.counted_records import CountedRecords
 from tests.support.examples import examples
 from tests.support.project_files import write_project
 
@@ -237,3 +239,21 @@ def test_what_ends_a_task_ends_the_micro_batch_with_the_same_error() -> None:
         assert (error.errno, str(error)) == (28, str(cause))
     else:
         raise AssertionError("no error")
+
+
+def test_records_that_counted_before_do_not_move_the_clock_of_their_partition(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    plan = plan_of(load_project(write_project(tmp_path / "project", FILES)), tmp_path)
+    offsets = np.arange(0, 10, 2)
+    table = pa.Table.from_pylist(rows_of(0, [[Made(0, x)] for x in range(5)]), ROWS)
+    for known, clock in (
+        (CountedRecords(), True),
+        (CountedRecords({("id", 0): [(0, 10)]}, {("id", 0): offsets}), False),
+    ):
+        assignment = Assignment(1, {"visits": "id"}, SourceClock(), BASE, counted=known)
+        part = tasks.build_part(plan, assignment, table.to_batches())
+        assert (part.already_counted, bool(part.events), bool(part.clocks["id", 0].clock)) == (
+            0 if clock else 5,
+            clock,
+            clock,
+        )
