@@ -50,7 +50,7 @@ class NewFileWriter:
         self._schema = schema
         self._collected: list[pq.FileMetaData] = []
         failpoints.visit(f"before write {kind}")
-        self._writer = pq.ParquetWriter(
+        self._writer = _Writer(
             self._path,
             schema,
             filesystem=self._files,
@@ -72,6 +72,13 @@ class NewFileWriter:
         (written,) = self._collected
         size = self._files.get_file_info(self._path).size
         return NewFile(self._path, size, written.num_rows, json.dumps(_statistics(written, self._schema)))
+
+
+class _Writer(pq.ParquetWriter):
+    """One that is not closed has failed, or its task has: no commit will name its file."""
+
+    def __del__(self) -> None:
+        """Leave the file as it is. Arrow's own writer tries to end it, and prints the trace when the disk is full."""
 
 
 def append_files(
