@@ -74,7 +74,7 @@ class NewFileWriter:
         return NewFile(self._path, size, written.num_rows, json.dumps(_statistics(written, self._schema)))
 
 
-class _Writer(pq.ParquetWriter):
+class _Writer(pq.ParquetWriter):  # type: ignore[misc]  # Its module has no types.
     """One that is not closed has failed, or its task has: no commit will name its file."""
 
     def __del__(self) -> None:

@@ -58,15 +58,9 @@ def test_a_field_that_is_not_declared_any_more_is_null_in_new_events(tmp_path: P
     visits.micro_batch(Visit(0, "a", 1))
     visits.start()
     tables = visits.source_tables
-    plan = IntakePlan(
-        visits.source,
-        {},
-        *(folder(visits.source) for folder in (visits.layout.events, visits.layout.rejected, visits.layout.quarantine)),
-        {},
-        tables.events_schema,
-        {},
-        "decoding",
-    )
+    layout, source = visits.layout, visits.source
+    addresses = layout.events(source), layout.rejected(source), layout.quarantine(source)
+    plan = IntakePlan(source, {}, *addresses, {}, tables.events_schema, {}, "decoding")
     assignment = Assignment(visits.sequence, {"visits": "topic-id"}, tables.clock, hour(1))
     builder = PartBuilder(plan, assignment, {})
     builder.add(pa.Table.from_pylist([event()], EVALUATED))
