@@ -56,7 +56,7 @@ class NewFileWriter:
         self._schema = sample.schema
         self._collected: list[pq.FileMetaData] = []
         failpoints.visit(f"before write {kind}")
-        self._writer = pq.ParquetWriter(
+        self._writer = _Writer(
             self._path,
             self._schema,
             filesystem=self._files,
@@ -77,6 +77,13 @@ class NewFileWriter:
         (written,) = self._collected
         size = self._files.get_file_info(self._path).size
         return NewFile(self._path, size, written.num_rows, json.dumps(_statistics(written, self._schema)))
+
+
+class _Writer(pq.ParquetWriter):  # type: ignore[misc]  # Its module has no types.
+    """One that is not closed has failed, or its task has: no commit will name its file."""
+
+    def __del__(self) -> None:
+        """Leave the file as it is. Arrow's own writer tries to end it, and prints the trace when the disk is full."""
 
 
 def append_files(
