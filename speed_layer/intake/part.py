@@ -130,7 +130,7 @@ class Part:
     """IDS of the accepted events that have an id."""
 
     def __add__(self, other: "Part") -> "Part":
-        """Of a partition, only one of both has records."""
+        """Of a partition of Kafka, only one of both has records. Of an imported file, both can have some."""
         return Part(
             self.records + other.records,
             self.rows + other.rows,
@@ -140,7 +140,7 @@ class Part:
             self.validated_again + other.validated_again,
             max(filter(None, (self.arrived, other.arrived)), default=None),
             max(filter(None, (self.latest, other.latest)), default=None),
-            {**self.offsets, **other.offsets},
+            _spanned(self.offsets, other.offsets),
             {**self.last_records, **other.last_records},
             {**self.clocks, **other.clocks},
             _added(self.topics, other.topics),
@@ -173,6 +173,15 @@ def from_bytes(told: bytes) -> Part:
         raise part
     assert isinstance(part, Part)
     return part
+
+
+def _spanned(
+    one: Mapping[Partition, tuple[int, int]], other: Mapping[Partition, tuple[int, int]]
+) -> dict[Partition, tuple[int, int]]:
+    both = {of: (one[of], other[of]) for of in one.keys() & other.keys()}
+    return {**one, **other} | {
+        of: (min(first for first, _ in spans), max(last for _, last in spans)) for of, spans in both.items()
+    }
 
 
 def _added(one: Mapping[str, TopicPart], other: Mapping[str, TopicPart]) -> dict[str, TopicPart]:

@@ -1,12 +1,53 @@
 """Fields that are added to a source, and removed from it, while the archive has events."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import serving_layer
+from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.model import scratch_columns as columns
 from speed_layer.commit.source_tables import open_source_tables
+from speed_layer.intake.part import Assignment, IntakePlan
+from speed_layer.intake.part_builder import PartBuilder
 from tests.support.visits import FIELDS, Visit, Visits, hour
+
+EVALUATED = pa.schema(
+    {
+        columns.TOPIC: pa.string(),
+        columns.PARTITION: pa.int32(),
+        columns.OFFSET: pa.int64(),
+        columns.PLACE: pa.int32(),
+        columns.EVENT_TIME: TIMESTAMP,
+        columns.HOUR: TIMESTAMP,
+        columns.OUTCOME: pa.string(),
+        columns.ID: pa.string(),
+        columns.ARRIVED: TIMESTAMP,
+        columns.KEY: pa.binary(),
+        columns.HEADERS: pa.map_(pa.string(), pa.binary()),
+        columns.RECORD_TIMESTAMP: TIMESTAMP,
+        columns.RECORD_TIMESTAMP_TYPE: pa.string(),
+        columns.VALUE: pa.binary(),
+        columns.VALUE_CRC: pa.int64(),
+        "page": pa.string(),
+    }
+)
+
+
+def event() -> dict[str, Any]:
+    """An event without the field."""
+    return {
+        columns.TOPIC: "visits",
+        columns.PARTITION: 0,
+        columns.OFFSET: 1,
+        columns.PLACE: 0,
+        columns.EVENT_TIME: hour(1),
+        columns.HOUR: hour(1),
+        columns.OUTCOME: "accepted",
+        columns.ARRIVED: hour(1),
+        "page": "b",
+    }
 
 
 def test_a_field_that_is_not_declared_any_more_is_null_in_new_events(tmp_path: Path) -> None:
@@ -17,11 +58,15 @@ def test_a_field_that_is_not_declared_any_more_is_null_in_new_events(tmp_path: P
     visits.micro_batch(Visit(0, "a", 1))
     visits.start()
     tables = visits.source_tables
-    declared = pa.schema([column for column in tables.events_schema if column.name not in ("sequence", "referrer")])
-    event = {"topic_id": "topic-id", "topic": "visits", "partition": 0, "offset": 1, "event_time": hour(1)}
-    rows = pa.Table.from_pylist([{**event, "hour": hour(1), "duplicate": False, "page": "b"}], declared)
-    tables.append(tables.events, tables.events_schema, rows, visits.sequence)
+    events, rejected, quarantine = (
+        folder(visits.source) for folder in (visits.layout.events, visits.layout.rejected, visits.layout.quarantine)
+    )
+    plan = IntakePlan(visits.source, {}, events, rejected, quarantine, {}, tables.events_schema, {}, "decoding")
+    assignment = Assignment(visits.sequence, {"visits": "topic-id"}, tables.clock, hour(1))
+    builder = PartBuilder(plan, assignment, {})
+    builder.add(pa.Table.from_pylist([event()], EVALUATED))
+    tables.append_files(tables.events, builder.finish().events, visits.sequence)
     visits.micro_batch(Visit(2, "c", 1))
     with serving_layer.connect(visits.project) as connection:
-        events = connection.sql("SELECT page, referrer FROM events_visits ORDER BY hour").fetchall()
-    assert events == [("a", None), ("b", None), ("c", None)]
+        archived = connection.sql("SELECT page, referrer FROM events_visits ORDER BY hour").fetchall()
+    assert archived == [("a", None), ("b", None), ("c", None)]

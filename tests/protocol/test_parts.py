@@ -149,6 +149,28 @@ def test_chunks_and_tasks_tell_what_a_naive_pass_finds(
         check(sum_of(parts), log, duplicates, folder)
 
 
+@settings(max_examples=examples(20), deadline=None)
+@given(PARTITIONS, st.integers(1, 8))
+def test_an_imported_file_that_several_tasks_read_has_one_span_of_offsets(
+    log: dict[int, list[Record]], records_of_task: int
+) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "project").mkdir()
+        plan = plan_of(load_project(write_project(folder / "project", FILES)), folder)
+        assignment = Assignment(7, {"visits": "id"}, SourceClock(), BASE, history=True)
+        parts = []
+        for of, records in log.items():
+            rows = rows_of(of, records)
+            for first in range(0, 2 * len(records), 2 * records_of_task):
+                some = [row for row in rows if first <= row[columns.OFFSET] < first + 2 * records_of_task]
+                parts.append(tasks.build_part(plan, assignment, pa.Table.from_pylist(some, ROWS).to_batches()))
+        part = sum_of(reversed(parts))
+        assert part.offsets == {("id", of): (0, 2 * len(records) - 2) for of, records in log.items()}
+        assert part.records == sum(map(len, log.values()))
+        assert (part.last_records, part.clocks) == ({}, {})
+
+
 def check(
     part: Part, log: dict[int, list[Record]], duplicates: frozenset[tuple[str, int, int, int]], folder: Path
 ) -> None:

@@ -39,9 +39,10 @@ CHUNKS = st.lists(st.lists(ROW, min_size=1, max_size=4), min_size=1, max_size=3)
 
 
 def write(folder: Path, chunks: list[list[dict[str, Any]]]) -> NewFile:
-    writer = NewFileWriter(str(folder), {}, "events", SCHEMA)
-    for chunk in chunks:
-        writer.write(pa.Table.from_pylist(chunk, SCHEMA))
+    tables = [pa.Table.from_pylist(chunk, SCHEMA) for chunk in chunks]
+    writer = NewFileWriter(str(folder), {}, "events", sample=tables[0])
+    for table in tables:
+        writer.write(table)
     return writer.close()
 
 
