@@ -7,10 +7,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hourline_core.errors import TableError
 from hourline_core.storage.new_files import NewFile, NewFileWriter, append_files
 from tests.support.examples import examples
 
@@ -94,3 +96,14 @@ def test_a_file_is_read_once_it_is_committed(tmp_path: Path) -> None:
     assert [Path(uri).name for uri in table.file_uris()] == [committed.path] != [left.path]
     found = DeltaTable(str(tmp_path)).to_pyarrow_table(filters=[("number", "=", 1)])
     assert found.to_pylist() == [row]
+
+
+def test_a_file_that_was_deleted_meanwhile_is_not_committed(tmp_path: Path) -> None:
+    table = DeltaTable.create(str(tmp_path), SCHEMA)
+    file = write(tmp_path, [[{"inner": {}, "items": []}]])
+    (tmp_path / file.path).unlink()
+    with pytest.raises(
+        TableError, match=f"^the file {file.path} of the table at .* was deleted before it was committed"
+    ):
+        append_files(table, [file], {"sequence": 1})
+    assert table.version() == 0
