@@ -13,7 +13,7 @@ from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
-from hourline_core.runtime.spark import spark_session, stop_spark
+from hourline_core.runtime.spark import is_local, spark_session, stop_spark
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Tasks
@@ -28,6 +28,8 @@ _STREAMING = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "1",
     "spark.sql.streaming.stopTimeout": "20s",
+    # What Spark holds of the records on their way to a task, and the task's worker, too.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
 }
 
 
@@ -37,7 +39,11 @@ def speed_session(project: Project) -> Iterator[SparkSession]:
 
     Raises DeclarationError, SetupError, SparkError.
     """
-    spark = spark_session(project, "speed", _STREAMING)
+    # Executors on other machines may have another Python, which a start looks at.
+    local = (
+        {"spark.python.daemon.module": "speed_layer.python_daemon"} if is_local(project.settings.spark.master) else {}
+    )
+    spark = spark_session(project, "speed", {**_STREAMING, **local})
     try:
         refuse_unresolved(spark, project)
         yield spark

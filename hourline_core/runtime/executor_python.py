@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from hourline_core.error_causes import chain, first_cause, texts_of
 from hourline_core.errors import SetupError
 
-PACKAGES = ("hourline", "confluent-kafka", "datasketches", "deltalake", "duckdb", "msgspec", "pyarrow")
+PACKAGES = ("hourline", "confluent-kafka", "datasketches", "deltalake", "duckdb", "msgspec", "pyarrow", "sqlglot")
 """What tasks import. Both layers fold in tasks and in the driver, so the versions are the same."""
 
 _REMEDY = "install the driver's packages there, or name a Python that has them as spark.pyspark.python in spark.config"

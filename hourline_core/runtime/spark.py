@@ -83,6 +83,11 @@ appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
+def is_local(master: str) -> bool:
+    """Whether Spark runs in this process, and its Python workers on this machine."""
+    return master.partition("[")[0] == "local"
+
+
 def spark_session(
     project: Project, name: str, extra: dict[str, str] | None = None, *, brief: bool = False, runs_tasks: bool = True
 ) -> SparkSession:
@@ -101,7 +106,7 @@ def spark_session(
     let_spark_run(python)
     let_spark_stop_at_once()
     jars = fetch_jars("spark")
-    local = settings.master.partition("[")[0] == "local"
+    local = is_local(settings.master)
     logs = project.workspace / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     log4j = logs / "log4j2-spark.properties"

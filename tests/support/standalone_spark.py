@@ -78,7 +78,7 @@ def python_workers_of(java: int) -> list[int]:
     return [
         worker
         for daemon in descendants(java)
-        if "pyspark.daemon" in command_of(daemon)
+        if "pyspark.worker" in command_of(daemon)
         for worker in descendants(daemon)
     ]
 
