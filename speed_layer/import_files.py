@@ -32,6 +32,9 @@ from speed_layer.commit.open_micro_batch import open_micro_batch
 from speed_layer.kafka.record_origin import Origin
 
 _ROWS_LOOKED_AT = 1000
+_ROWS_OF_CHUNK = 100_000
+_BYTES_OF_CHUNK = 64 << 20
+"""A micro-batch of an import ends when it has reached one of both, or ``max_records_per_batch``."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,8 @@ def import_files(
     stopped: Callable[[], bool] = lambda: False,
     on_finished: Callable[[Finished], None] = lambda finished: None,
 ) -> list[Imported]:
-    """Import the rows of ``files`` that were not imported before, ``max_records_per_batch`` at a time. ``on_finished``
-    is called after each micro-batch.
+    """Import the rows of ``files`` that were not imported before. A micro-batch has at most ``max_records_per_batch``,
+    100,000 rows or 64 MB. ``on_finished`` is called after each of them.
 
     ``stopped`` is asked between two micro-batches. The rows arrive now: event times too far ahead of that are rejected.
     Returns what was imported of each file. Raises TableError, and ConflictError when another process writes to the
@@ -115,7 +118,7 @@ def import_files(
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     done = [Imported(file) for file in files]
     batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], wall_clock, reads_alone=True)
-    chunks = _chunks(files, project.settings.speed.max_records_per_batch)
+    chunks = _chunks(files, min(project.settings.speed.max_records_per_batch, _ROWS_OF_CHUNK))
     for number, (index, first, rows) in enumerate(chunks):
         if stopped():
             break
@@ -166,13 +169,19 @@ def _imported(project: Project, source: Source, topic_id: str) -> int:
 
 
 def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:
-    """The rows to import, in the order of the files: the file's index, the number of the first row, and the rows."""
+    """The rows to import, in the order of the files: the file's index, the number of the first row, and at most
+    ``most`` rows. This process holds them.
+    """
     for index, file in enumerate(files):
-        first = file.imported
-        payloads = (payload for _, payload in islice(file.rows, first, None))
-        while chunk := list(islice(payloads, most)):
+        first, chunk, size = file.imported, list[bytes](), 0
+        for _, payload in islice(file.rows, file.imported, None):
+            chunk.append(payload)
+            size += len(payload)
+            if len(chunk) >= most or size >= _BYTES_OF_CHUNK:
+                yield index, first, chunk
+                first, chunk, size = first + len(chunk), [], 0
+        if chunk:
             yield index, first, chunk
-            first += len(chunk)
 
 
 def _records(spark: SparkSession, file: HistoryFile, first: int, payloads: list[bytes]) -> DataFrame:

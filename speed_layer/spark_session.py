@@ -67,5 +67,5 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
     plan = RecordPlan(source, branches, projection)
-    without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "", plan.is_native)
+    without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "", plan.native)
     Tasks(without_files, plan).run(plan.apply(record), Assignment(0, {"": ""}, SourceClock(), wall_clock()), 1)

@@ -5,10 +5,11 @@ Its life, from ``SpeedLayer.run`` down, is on this page. A record's way begins i
 joins what these folders hold:
 
 1. ``kafka/`` reads the record from its topic, and confirms that the topic is still the one that was read.
-2. ``intake/`` plans its validation, finds duplicates, and folds events into tiles.
-3. ``commit/`` commits the micro-batch with its events, rejected records, tiles, and progress.
+2. ``intake/`` is the work of the tasks: they decode and validate the record, archive its events, and fold them.
+3. ``commit/`` commits the files and tiles of the micro-batch, and then progress.
 
-``recovery/`` says what is lost, read again or taken over after a fault, and ``reset/`` goes back in the topics.
+``streams/`` has Spark read the next micro-batch meanwhile. ``recovery/`` says what is lost, read again or taken over
+after a fault, and ``reset/`` goes back in the topics.
 """
 
 import shutil

@@ -65,9 +65,11 @@ class Projection:
         """By the name of the aggregation."""
 
     @property
-    def evaluates(self) -> bool:
-        """Whether there is an expression to evaluate. If not, all columns that are needed are those of the events."""
-        return bool(self._columns)
+    def expressions(self) -> dict[str, tuple[Source, str]]:
+        """By column, the expression to evaluate, and the source whose derived fields it may name. All other columns
+        that are needed are those of the events.
+        """
+        return {name: (self._sources[of.source], of.text) for of, name in self._columns.items()}
 
     def add_to(self, validated: DataFrame) -> DataFrame:
         """The validated events (EVENT_TIME, HOUR, OUTCOME, the fields) with the columns.

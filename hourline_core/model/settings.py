@@ -81,7 +81,7 @@ class SparkSettings(Declaration):
 class SpeedSettings(Declaration):
     """The size and pace of micro-batches in the speed layer."""
 
-    max_records_per_batch: Annotated[int, pydantic.Field(ge=1)] = 100_000
+    max_records_per_batch: Annotated[int, pydantic.Field(ge=1)] = 400_000
     """The maximum number of records of a source in one micro-batch."""
 
     trigger: Duration = timedelta(0)

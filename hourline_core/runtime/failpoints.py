@@ -2,8 +2,8 @@
 
 ``HOURLINE_FAILPOINT="kill before append progress"`` ends the process with SIGKILL when it first reaches that place.
 ``stop`` instead of ``kill`` freezes it with SIGSTOP until it receives SIGCONT, like a machine that swaps or sleeps.
-``"kill after overwrite final 3"`` waits for the third visit. The name of a step is an operation (create, append,
-overwrite, delete, restore, compact, vacuum) and a kind of table.
+``"kill after overwrite final 3"`` waits for the third visit. The name of a step is an operation (create, write,
+append, overwrite, delete, restore, compact, vacuum) and a kind of table.
 
 Each process counts its own visits. Spark runs a killed task again, in another Python worker, which would be killed at
 the same place. ``HOURLINE_FAILPOINT_FIRED`` names a file for that: the process that fires creates it, and none fires

@@ -14,15 +14,19 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
+from hourline_core.errors import TableError
 from hourline_core.runtime import failpoints
 from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step
+from hourline_core.storage.data_files import file_system
 
+_SAMPLE = 1000
 _LONGEST_TEXT = 64
 """In characters. The range of a column with a longer text is left out: a part of it is no upper bound."""
 
@@ -41,28 +45,29 @@ class NewFile:
 
 
 class NewFileWriter:
-    """Writes rows, chunk by chunk, into one new data file of the table of the kind ``kind`` at ``uri``."""
+    """Writes rows, chunk by chunk, into one new data file of the table of the kind ``kind`` at ``uri``. ``sample`` are
+    some of them.
+    """
 
-    def __init__(self, uri: str, storage_options: Mapping[str, str], kind: str, schema: pa.Schema) -> None:
+    def __init__(self, uri: str, storage_options: Mapping[str, str], kind: str, sample: pa.Table) -> None:
         self._files = _file_system(uri, storage_options)
         self._kind = kind
         self._path = f"part-{uuid4()}.parquet"
-        self._schema = schema
+        self._schema = sample.schema
         self._collected: list[pq.FileMetaData] = []
         failpoints.visit(f"before write {kind}")
         self._writer = _Writer(
             self._path,
-            schema,
+            self._schema,
             filesystem=self._files,
             compression="zstd",
             compression_level=1,
-            # Values that mostly differ are written faster without a dictionary.
-            use_dictionary=[field.name for field in schema if not pa.types.is_binary(field.type)],
+            use_dictionary=_repeating(sample.slice(0, _SAMPLE)),
             metadata_collector=self._collected,
         )
 
     def write(self, rows: pa.Table) -> None:
-        """Append ``rows``, which have the columns of the schema."""
+        """Append ``rows``, which have the columns of the sample."""
         self._writer.write_table(rows)
 
     def close(self) -> NewFile:
@@ -88,7 +93,18 @@ def append_files(
     writers: Sequence[str] = (),
     sequence: int = 0,
 ) -> None:
-    """Append the rows of ``files``. ``metadata``, ``writers``, ``sequence`` and errors are as in ``commits.append``."""
+    """Append the rows of ``files``. ``metadata``, ``writers``, ``sequence`` and errors are as in ``commits.append``.
+
+    Raises TableError if one of the files is gone: maintenance deletes files that no commit has named for hours, as
+    while the machine slept.
+    """
+    sizes = {info.path: info.size for info in file_system(table).get_file_info([file.path for file in files])}
+    for file in files:
+        if sizes.get(file.path) != file.size:
+            raise TableError(
+                f"the file {file.path} of the table at {table.table_uri} was deleted before it was committed; start "
+                "the speed layer again"
+            )
     now = int(time.time() * 1000)
     actions = [AddAction(file.path, file.size, {}, now, True, file.statistics) for file in files]
     recorded = [Transaction(writer, sequence) for writer in writers]
@@ -103,6 +119,21 @@ def append_files(
         )
         # delta-rs leaves the handle at the version before. A commit of another process must still be noticed.
         table.load_as_version(following)
+
+
+def _repeating(rows: pa.Table) -> list[str]:
+    """The plain columns in which values repeat, by Parquet's names. The others are written faster without a
+    dictionary.
+    """
+    most = rows.num_rows // 2
+    names = []
+    for name, path in _leaves(rows.schema):
+        column = rows[path[0]].combine_chunks()
+        for part in path[1:]:
+            column = column.field(part)
+        if pc.count_distinct(column).as_py() <= most:
+            names.append(name)
+    return names
 
 
 def _file_system(uri: str, storage_options: Mapping[str, str]) -> FileSystem:

@@ -1,1 +1,3 @@
-"""The tables of a source, and the commits that finish a micro-batch."""
+"""The tables of a source, and the commits that finish a micro-batch: files and tiles first, progress last. The driver
+commits what the tasks have written.
+"""

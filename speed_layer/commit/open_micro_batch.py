@@ -81,7 +81,7 @@ def _intake_plan(layout: Layout, tables: SourceTables, records: RecordPlan) -> I
         tables.events_schema,
         tables.stored_names,
         tables.decoding.hash,
-        records.is_native,
+        records.native,
     )
 
 

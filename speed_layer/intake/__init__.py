@@ -1,1 +1,10 @@
-"""What becomes of the records of a micro-batch: decoded, validated, archived, folded."""
+"""What becomes of the records of a micro-batch, in the tasks that read them. No record reaches the driver.
+
+record_plan.py      what Spark evaluates, or leaves to the tasks
+tasks.py            runs the tasks, and cuts their records into chunks
+native_records.py   evaluates records without Spark SQL
+part_builder.py     archives, folds and counts the records of one task
+fold_tiles.py       folds events into the tiles of a metric
+part.py             what the driver tells the tasks, and what they tell the driver
+deduplication.py    which ids were seen before, in the driver
+"""

@@ -1,25 +1,28 @@
-"""Evaluates records in the task that has read them, without Spark SQL, where their source and its metrics name nothing
-but fields. That is much faster: no column crosses into Java.
+"""Evaluates records in the task that has read them, without Spark SQL, where DuckDB computes all expressions of their
+source and its metrics with the same results. That is faster: no column crosses into Java.
 """
 
 import zlib
+from collections.abc import Mapping
 from datetime import datetime
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.compute.native_expressions import translate
 from hourline_core.compute.projection import Projection
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import Source
 from hourline_core.model.branches import Branches
-from hourline_core.model.expressions import named_column
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     HEADERS,
     ID,
     KEY,
     OFFSET,
+    OUTCOME,
     PARTITION,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
@@ -27,20 +30,23 @@ from hourline_core.model.scratch_columns import (
     VALUE,
     VALUE_CRC,
 )
+from hourline_core.sql.literals import identifier
 from hourline_core.validation.validator import Validator, is_validated_natively
 from speed_layer.intake.headers import headers_of
 
 _KAFKA_TIMESTAMP_TYPES, _TIMESTAMP_TYPES = pa.array([0, 1], pa.int32()), pa.array(["create", "log_append"])
 
 
-def is_native(source: Source, branches: Branches | None, projection: Projection) -> bool:
-    """Whether the records of ``source`` can be evaluated here for the metrics of ``projection``."""
-    return (
-        branches is None
-        and is_validated_natively(source)
-        and not projection.evaluates
-        and (source.id is None or _id_field(source) is not None)
-    )
+def native_expressions(source: Source, branches: Branches | None, projection: Projection) -> dict[str, str] | None:
+    """The expressions of ID and of ``projection``, by column, for DuckDB. None: the records of ``source``, or some
+    expression, need Spark.
+    """
+    if branches is not None or not is_validated_natively(source):
+        return None
+    expressions = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
+    native = {name: translate(of, text) for name, (of, text) in expressions.items()}
+    found = {name: one.sql for name, one in native.items() if one is not None}
+    return found if len(found) == len(native) else None
 
 
 def as_records(kafka: pa.RecordBatch, arrived: datetime) -> pa.RecordBatch:
@@ -60,24 +66,33 @@ def as_records(kafka: pa.RecordBatch, arrived: datetime) -> pa.RecordBatch:
 
 
 class NativeRecords:
-    """Evaluates the records of ``source``."""
+    """Evaluates the records of ``source``, and ``expressions`` of their events (DuckDB's SQL by column)."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, expressions: Mapping[str, str]) -> None:
         self._validator = Validator(source)
-        self._id = _id_field(source)
+        columns = (
+            f"CASE WHEN {OUTCOME} = 'accepted' THEN {sql} END AS {identifier(name)}"
+            for name, sql in expressions.items()
+        )
+        self._query = f"SELECT {', '.join(columns)} FROM rows" if expressions else ""
+        self._connection = duckdb.connect(config={"threads": 1})
+        self._connection.execute("SET TimeZone = 'UTC'")
 
     def evaluate(self, records: pa.Table) -> pa.Table:
-        """What ``RecordPlan.apply`` gives for ``records`` of other sources. VALUE_CRC is null
-        but for the last record of each partition.
+        """What ``RecordPlan.apply`` gives for ``records`` of other sources. VALUE_CRC is null but for the last record
+        of each partition.
         """
         rows = self._validator.validate(records).append_column(VALUE_CRC, _checksums_of_last(records))
-        return rows if self._id is None else rows.append_column(ID, rows[self._id])
-
-
-def _id_field(source: Source) -> str | None:
-    """The field that the source's id merely names. None: it is an expression, or there is no id."""
-    name = named_column(source.id) if source.id else None
-    return next((field for field in source.event_fields if field.lower() == name), None)
+        if not self._query:
+            return rows
+        self._connection.register("rows", rows)
+        try:
+            evaluated = self._connection.execute(self._query).to_arrow_table()
+        finally:
+            self._connection.unregister("rows")
+        for name in evaluated.column_names:
+            rows = rows.append_column(name, evaluated[name])
+        return rows
 
 
 def _checksums_of_last(records: pa.Table) -> pa.Array:

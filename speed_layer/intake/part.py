@@ -6,12 +6,13 @@ A task reads a part of the records. It archives and folds them where they are.
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
 from operator import add
 
 import pyarrow as pa
+from pyarrow import ipc
 
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.ledger.last_records import LastRecord
@@ -56,8 +57,10 @@ class IntakePlan:
     """The names in the archive of the fields that have another one there."""
     decoding: str
     """The hash of the decoding of the micro-batches."""
-    is_native: bool = False
-    """Whether the tasks get records as of ``read_topics``, and evaluate them."""
+    native: Mapping[str, str] | None = None
+    """The expressions, for DuckDB, by column, if the tasks get records as of ``read_topics`` and evaluate them. None:
+    Spark does.
+    """
 
 
 @dataclass(frozen=True)
@@ -161,16 +164,28 @@ def sum_of(parts: Iterable[Part]) -> Part:
 
 def to_bytes(told: "Part | Exception") -> bytes:
     """What a task tells, for the driver."""
+    if isinstance(told, Part):
+        return pickle.dumps((replace(told, ids=()), [_compress(ids) for ids in told.ids]))
     return pickle.dumps(told)
 
 
 def from_bytes(told: bytes) -> Part:
     """What a task has told. Raises the exception that has ended its work."""
-    part = pickle.loads(told)  # noqa: S301 (from a task of this process)
-    if isinstance(part, Exception):
-        raise part
+    unpickled = pickle.loads(told)  # noqa: S301 (from a task of this process)
+    if isinstance(unpickled, Exception):
+        raise unpickled
+    part, compressed = unpickled
     assert isinstance(part, Part)
-    return part
+    return replace(part, ids=[ipc.open_stream(ids).read_all() for ids in compressed])
+
+
+def _compress(ids: pa.Table) -> bytes:
+    """``ids`` in a quarter of their bytes: what is left of an address behind its neighbour is short."""
+    stream = pa.BufferOutputStream()
+    options = ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    with ipc.new_stream(stream, ids.schema, options=options) as writer:
+        writer.write_table(ids)
+    return bytes(stream.getvalue())
 
 
 def _spanned(

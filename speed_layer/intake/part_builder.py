@@ -189,17 +189,18 @@ class _File:
 
     def __init__(self, address: str, plan: IntakePlan, kind: str, schema: pa.Schema) -> None:
         self._writer: NewFileWriter | None = None
-        self._made = (address, plan.storage_options, kind, schema)
+        self._place = (address, plan.storage_options, kind)
         self._schema = schema
 
     def write(self, rows: pa.Table) -> None:
         """Append ``rows``. Columns of the file that they lack are null."""
-        if self._writer is None:
-            self._writer = NewFileWriter(*self._made)
         for column in self._schema:
             if column.name not in rows.column_names:
                 rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
-        self._writer.write(rows.select(self._schema.names).cast(self._schema))
+        rows = rows.select(self._schema.names).cast(self._schema)
+        if self._writer is None:
+            self._writer = NewFileWriter(*self._place, sample=rows)
+        self._writer.write(rows)
 
     def close(self) -> list[NewFile]:
         """The file. Empty: there is none."""

@@ -1,6 +1,8 @@
 """The plan by which Spark computes all of the records of a source in one pass, whatever the number of metrics."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
@@ -11,7 +13,7 @@ from hourline_core.model import Source
 from hourline_core.model.branches import Branches
 from hourline_core.model.scratch_columns import HEADERS, HEADERS_TEXT
 from speed_layer.intake.deduplication import with_id
-from speed_layer.intake.native_records import is_native
+from speed_layer.intake.native_records import native_expressions
 from speed_layer.kafka.read_topics import as_records
 
 
@@ -23,18 +25,18 @@ class RecordPlan:
     branches: Branches | None
     projection: Projection
 
-    @property
-    def is_native(self) -> bool:
-        """Whether the tasks evaluate the records without Spark SQL."""
-        return is_native(self.source, self.branches, self.projection)
+    @cached_property
+    def native(self) -> Mapping[str, str] | None:
+        """The expressions that the tasks evaluate, as ``native_expressions`` gives them. None: Spark evaluates them."""
+        return native_expressions(self.source, self.branches, self.projection)
 
     def apply(self, kafka: DataFrame, arrived: Column | None = None) -> DataFrame:
         """The events and records that ``validate`` gives for the records ``kafka`` (as of ``read_topics``), with ID and
         the columns of ``projection``. They arrive when Spark plans to read them, or at ``arrived``.
 
-        If the plan ``is_native``: ``kafka`` itself, which the tasks evaluate, with the headers as in HEADERS_TEXT.
+        If the plan is ``native``: ``kafka`` itself, which the tasks evaluate, with the headers as in HEADERS_TEXT.
         """
-        if self.is_native:
+        if self.native is not None:
             return kafka.withColumn("headers", F.to_json("headers"))
         records = as_records(kafka, arrived)
         validated = validate(records, self.source, self.branches, keep=[HEADERS_TEXT])

@@ -31,6 +31,9 @@ def event_times_by_partition(events: pa.Table) -> dict[tuple[str, int], Micros]:
     """
     if not events.num_rows:
         return {}
+    times = events[EVENT_TIME].cast(pa.int64()).to_numpy()
+    if (only := only_partition(events)) and bool((np.diff(events[OFFSET].to_numpy()) > 0).all()):
+        return {only: times}
     topics = events[TOPIC_ID].combine_chunks().dictionary_encode()
     names, indices = topics.dictionary.to_pylist(), topics.indices.to_numpy()
     addresses = np.stack([indices, events[PARTITION].to_numpy(), events[OFFSET].to_numpy()])
@@ -38,7 +41,7 @@ def event_times_by_partition(events: pa.Table) -> dict[tuple[str, int], Micros]:
     addresses = addresses[:, order]
     differs = np.insert(addresses[:, 1:] != addresses[:, :-1], 0, True, axis=1)  # from the row before
     records, partitions = np.flatnonzero(differs.any(axis=0)), np.flatnonzero(differs[:2].any(axis=0))
-    highest = np.maximum.reduceat(events[EVENT_TIME].cast(pa.int64()).to_numpy()[order], records)
+    highest = np.maximum.reduceat(times[order], records)
     parts = np.split(highest, np.searchsorted(records, partitions[1:]))
     return {
         (names[topic], number): times
@@ -61,6 +64,15 @@ def with_topic_ids(rows: pa.Table, topic_ids: Mapping[str, str]) -> pa.Table:
     return rows.append_column(TOPIC_ID, ids.take(names.indices))
 
 
+def only_partition(rows: pa.Table) -> tuple[str, int] | None:
+    """The topic id and number of the partition of all ``rows``. None: there are none, or several partitions."""
+    if not rows.num_rows:
+        return None
+    topic, number = rows[TOPIC_ID][0], rows[PARTITION][0]
+    is_only = pc.all(pc.equal(rows[PARTITION], number)).as_py() and pc.all(pc.equal(rows[TOPIC_ID], topic)).as_py()
+    return (topic.as_py(), number.as_py()) if is_only else None
+
+
 def of_topic(rows: pa.Table, topic_id: str) -> pa.Table:
     """The rows of one topic."""
     return keep(rows, pc.equal(rows[TOPIC_ID], topic_id))
@@ -68,6 +80,9 @@ def of_topic(rows: pa.Table, topic_id: str) -> pa.Table:
 
 def partitions_of(rows: pa.Table) -> Iterator[tuple[str, int]]:
     """The partitions of ``rows``, by topic id and number."""
+    if only := only_partition(rows):
+        yield only
+        return
     for partition in rows.group_by([TOPIC_ID, PARTITION]).aggregate([]).to_pylist():
         yield partition[TOPIC_ID], partition[PARTITION]
 
@@ -106,6 +121,9 @@ def last_records_of(rows: pa.Table) -> dict[tuple[str, int], LastRecord]:
 
 def offsets_by_partition(rows: pa.Table) -> dict[tuple[str, int], tuple[int, int]]:
     """By topic id and number of a partition, the lowest and the highest offset of ``rows``."""
+    if only := only_partition(rows):
+        span = pc.min_max(rows[OFFSET]).as_py()
+        return {only: (span["min"], span["max"])}
     ranges = rows.group_by([TOPIC_ID, PARTITION]).aggregate([(OFFSET, "min"), (OFFSET, "max")]).to_pylist()
     return {(of[TOPIC_ID], of[PARTITION]): (of[f"{OFFSET}_min"], of[f"{OFFSET}_max"]) for of in ranges}
 

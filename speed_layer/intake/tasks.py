@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC
 from speed_layer.intake.fold_tiles import Fold, connect_for_folds
@@ -24,6 +25,8 @@ _BYTES_OF_CHUNK = 64 << 20
 
 _RECORDS_OF_TASK = 10_000
 """With fewer records, a further task costs more than it saves: some 50 ms for its Python worker."""
+
+_NO_LIMIT = str((1 << 31) - 1)
 
 _TOLD = "told"
 
@@ -44,6 +47,10 @@ class Tasks:
         """
         tasks = min(-(-size // _RECORDS_OF_TASK) or 1, evaluated.sparkSession.sparkContext.defaultParallelism)
         work = partial(_work, self._pickled, assignment)
+        if any(isinstance(column.dataType, ArrayType | MapType | StructType) for column in evaluated.schema):
+            # Spark asks for the size of each nested column at each row, if it has to keep a batch below a size.
+            for setting, most in (("maxBytesPerBatch", _NO_LIMIT), ("maxRecordsPerBatch", "1000")):
+                evaluated.sparkSession.conf.set(f"spark.sql.execution.arrow.{setting}", most)
         told = evaluated.coalesce(tasks).mapInArrow(work, f"{_TOLD} binary").toArrow()
         return [from_bytes(part) for part in told[_TOLD].to_pylist()]
 
@@ -80,7 +87,8 @@ def _prepare(plan: bytes) -> tuple[IntakePlan, dict[str, Fold], NativeRecords | 
     declared: IntakePlan = pickle.loads(plan)  # noqa: S301 (from the driver)
     connection = connect_for_folds(metric.aggregation.metric for metric in declared.metrics.values())
     folds = {name: Fold(connection, metric) for name, metric in declared.metrics.items()}
-    return declared, folds, NativeRecords(declared.source) if declared.is_native else None
+    native = None if declared.native is None else NativeRecords(declared.source, declared.native)
+    return declared, folds, native
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

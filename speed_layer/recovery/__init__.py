@@ -1,1 +1,1 @@
-"""After a fault: what was lost, read again, or taken over by another process."""
+"""After a fault or a reset: what was lost, read again, or taken over by another process."""

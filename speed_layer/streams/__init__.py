@@ -1,1 +1,1 @@
-"""One Structured Streaming query per source."""
+"""One Structured Streaming query for each source. One micro-batch is read while another is committed."""

@@ -58,14 +58,15 @@ def test_a_field_that_is_not_declared_any_more_is_null_in_new_events(tmp_path: P
     visits.micro_batch(Visit(0, "a", 1))
     visits.start()
     tables = visits.source_tables
-    layout, source = visits.layout, visits.source
-    addresses = layout.events(source), layout.rejected(source), layout.quarantine(source)
-    plan = IntakePlan(source, {}, *addresses, {}, tables.events_schema, {}, "decoding")
+    events, rejected, quarantine = (
+        folder(visits.source) for folder in (visits.layout.events, visits.layout.rejected, visits.layout.quarantine)
+    )
+    plan = IntakePlan(visits.source, {}, events, rejected, quarantine, {}, tables.events_schema, {}, "decoding")
     assignment = Assignment(visits.sequence, {"visits": "topic-id"}, tables.clock, hour(1))
     builder = PartBuilder(plan, assignment, {})
     builder.add(pa.Table.from_pylist([event()], EVALUATED))
     tables.append_files(tables.events, builder.finish().events, visits.sequence)
     visits.micro_batch(Visit(2, "c", 1))
     with serving_layer.connect(visits.project) as connection:
-        events = connection.sql("SELECT page, referrer FROM events_visits ORDER BY hour").fetchall()
-    assert events == [("a", None), ("b", None), ("c", None)]
+        archived = connection.sql("SELECT page, referrer FROM events_visits ORDER BY hour").fetchall()
+    assert archived == [("a", None), ("b", None), ("c", None)]

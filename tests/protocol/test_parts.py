@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given, settings
@@ -28,6 +29,7 @@ from hourline_core.machine import Surroundings
 from hourline_core.model import scratch_columns as columns
 from speed_layer.intake import tasks
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, sum_of, to_bytes
+from speed_layer.recovery.counted_records import CountedRecords
 from tests.support.examples import examples
 from tests.support.project_files import write_project
 
@@ -249,3 +251,21 @@ def test_a_fault_in_a_task_is_told_with_the_line_of_the_task() -> None:
         assert "(speed_layer/intake/tasks.py:" in str(explain_fault(error, Surroundings()))
     else:
         raise AssertionError("no error")
+
+
+def test_records_that_counted_before_do_not_move_the_clock_of_their_partition(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    plan = plan_of(load_project(write_project(tmp_path / "project", FILES)), tmp_path)
+    offsets = np.arange(0, 10, 2)
+    table = pa.Table.from_pylist(rows_of(0, [[Made(0, x)] for x in range(5)]), ROWS)
+    for known, clock in (
+        (CountedRecords(), True),
+        (CountedRecords({("id", 0): [(0, 10)]}, {("id", 0): offsets}), False),
+    ):
+        assignment = Assignment(1, {"visits": "id"}, SourceClock(), BASE, counted=known)
+        part = tasks.build_part(plan, assignment, table.to_batches())
+        assert (part.already_counted, bool(part.events), bool(part.clocks["id", 0].clock)) == (
+            0 if clock else 5,
+            clock,
+            clock,
+        )

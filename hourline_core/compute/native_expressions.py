@@ -1,0 +1,280 @@
+"""Spark SQL that DuckDB computes with the same results, so that no column has to cross into Java for it.
+
+It is a closed list: names of columns, plain literals, comparisons, AND, OR and NOT, IS NULL, IN, BETWEEN, CASE,
+arithmetic of doubles, the remainder of whole numbers, substrings, concatenation, and casts that lose nothing. None of
+them raises, and each means the same in both engines for the types that it is listed for. A property test compares them.
+All other expressions are Spark's.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from hourline_core.model import Source
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
+from hourline_core.sql.literals import identifier, literal
+
+_WHOLE = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT"}
+"""Spark's types of whole numbers, the narrowest first, with DuckDB's names."""
+_OTHERS = {
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "string": "VARCHAR",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMPTZ",
+}
+_TYPES = {**_WHOLE, **_OTHERS}
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_OWN = {EVENT_TIME: "timestamp", HOUR: "timestamp", TOPIC: "string", PARTITION: "int", OFFSET: "bigint", PLACE: "int"}
+
+
+class Native(NamedTuple):
+    """An expression in DuckDB's SQL, with its Spark type."""
+
+    sql: str
+    type: str
+
+
+class _OnlySparkError(Exception):
+    """The expression is not one of those that DuckDB computes with the same results."""
+
+
+def translate(source: Source, text: str) -> Native | None:
+    """``text``, Spark SQL over the events of ``source`` with derived fields, for DuckDB. None: only Spark computes it.
+    The columns have Hourline's own names.
+    """
+    try:
+        return _Translation(source).of_text(text)
+    except _OnlySparkError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Translation:
+    source: Source
+
+    def of_text(self, text: str) -> Native:
+        if "\\" in text:  # Its meaning in a text depends on a setting of Spark.
+            raise _OnlySparkError
+        try:
+            tree = sqlglot.parse_one(text, read="spark")
+        except (SqlglotError, RecursionError):
+            raise _OnlySparkError from None
+        return self.of(tree)
+
+    def of(self, node: Any) -> Native:
+        """The translation of a node. Raises _OnlySparkError."""
+        translate = _NODES.get(type(node))
+        if translate is None:
+            raise _OnlySparkError
+        return translate(self, node)
+
+    def of_type(self, node: exp.Expression, *types: str) -> Native:
+        """The translation of a node that must have one of these types."""
+        found = self.of(node)
+        if found.type not in types:
+            raise _OnlySparkError
+        return found
+
+    def column(self, node: exp.Column) -> Native:
+        if len(node.parts) != 1:
+            raise _OnlySparkError  # a part of a struct
+        name = node.name
+        if name in _OWN:
+            return Native(identifier(name), _OWN[name])
+        for field, declared in self.source.fields.items():
+            if field.lower() == name.lower() and field in self.source.event_fields:
+                return Native(identifier(field), declared.spark_type)
+        for derived, text in self.source.derived.items():
+            if derived.lower() == name.lower():
+                found = self.of_text(text)
+                return Native(f"({found.sql})", found.type)
+        raise _OnlySparkError
+
+    def constant(self, node: exp.Literal) -> Native:
+        if node.is_string:
+            if not node.this.isascii():
+                raise _OnlySparkError
+            return Native(literal(node.this), "string")
+        if not node.this.isdigit() or int(node.this) >= 1 << 31:
+            raise _OnlySparkError
+        return Native(node.this, "int")
+
+    def truth(self, node: exp.Boolean) -> Native:
+        return Native("true" if node.this else "false", "boolean")
+
+    def paren(self, node: exp.Paren) -> Native:
+        found = self.of(node.this)
+        return Native(f"({found.sql})", found.type)
+
+    def compare(self, node: exp.Binary) -> Native:
+        one, other = self.of(node.this), self.of(node.expression)
+        _refuse_different([one, other])
+        return Native(f"({one.sql} {_OPERATORS[type(node)]} {other.sql})", "boolean")
+
+    def connect(self, node: exp.Connector) -> Native:
+        one, other = (self.of_type(part, "boolean") for part in (node.this, node.expression))
+        return Native(f"({one.sql} {_OPERATORS[type(node)]} {other.sql})", "boolean")
+
+    def negate(self, node: exp.Not) -> Native:
+        return Native(f"(NOT {self.of_type(node.this, 'boolean').sql})", "boolean")
+
+    def is_null(self, node: exp.Is) -> Native:
+        if not isinstance(node.expression, exp.Null):
+            raise _OnlySparkError
+        return Native(f"({self.of(node.this).sql} IS NULL)", "boolean")
+
+    def among(self, node: exp.In) -> Native:
+        if not node.expressions or any(name not in ("this", "expressions") and of for name, of in node.args.items()):
+            raise _OnlySparkError
+        one, *others = (self.of(part) for part in (node.this, *node.expressions))
+        _refuse_different([one, *others])
+        return Native(f"({one.sql} IN ({', '.join(of.sql for of in others)}))", "boolean")
+
+    def between(self, node: exp.Between) -> Native:
+        one, low, high = (self.of(node.args[name]) for name in ("this", "low", "high"))
+        if node.args.get("symmetric"):
+            raise _OnlySparkError
+        _refuse_different([one, low, high])
+        return Native(f"({one.sql} BETWEEN {low.sql} AND {high.sql})", "boolean")
+
+    def case(self, node: exp.Case) -> Native:
+        if node.this is not None:
+            raise _OnlySparkError
+        conditions = [self.of_type(branch.this, "boolean") for branch in node.args["ifs"]]
+        values = [self.of(branch.args["true"]) for branch in node.args["ifs"]]
+        if (default := node.args.get("default")) is not None:
+            values.append(self.of(default))
+        if len({value.type for value in values}) != 1:
+            raise _OnlySparkError
+        when = " ".join(f"WHEN {of.sql} THEN {value.sql}" for of, value in zip(conditions, values, strict=False))
+        otherwise = f" ELSE {values[-1].sql}" if default is not None else ""
+        return Native(f"(CASE {when}{otherwise} END)", values[0].type)
+
+    def arithmetic(self, node: exp.Binary) -> Native:
+        one, other = (self.of_type(part, "double", *_WHOLE) for part in (node.this, node.expression))
+        if "double" not in (one.type, other.type):
+            raise _OnlySparkError  # A whole number that is too large wraps around in Spark.
+        return Native(f"({one.sql}::DOUBLE {_OPERATORS[type(node)]} {other.sql}::DOUBLE)", "double")
+
+    def remainder(self, node: exp.Mod) -> Native:
+        one, divisor = self.of_type(node.this, *_WHOLE), node.expression
+        if not isinstance(divisor, exp.Literal) or divisor.is_string or int(self.constant(divisor).sql) == 0:
+            raise _OnlySparkError
+        wide = _wider(one.type, "int")
+        return Native(f"({one.sql}::{_TYPES[wide]} % {divisor.this})", wide)
+
+    def substring(self, node: exp.Substring) -> Native:
+        text = self.of_type(node.this, "string")
+        numbers = [node.args.get(name) for name in ("start", "length") if node.args.get(name) is not None]
+        if not all(isinstance(number, exp.Literal) and not number.is_string for number in numbers):
+            raise _OnlySparkError
+        bounds = [self.constant(number).sql for number in numbers if isinstance(number, exp.Literal)]
+        if not bounds or int(bounds[0]) < 1:
+            raise _OnlySparkError
+        return Native(f"substring({', '.join([text.sql, *bounds])})", "string")
+
+    def concatenate(self, node: exp.Concat | exp.DPipe) -> Native:
+        parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
+        texts = [self.of_type(part, "string", *_WHOLE) for part in parts]
+        return Native(f"({' || '.join(f'{text.sql}::VARCHAR' for text in texts)})", "string")
+
+    def cast(self, node: exp.Cast | exp.TryCast) -> Native:
+        to, found = node.to.sql(dialect="spark").lower(), self.of(node.this)
+        lossless = {
+            "double": ("float", *_WHOLE),
+            "bigint": tuple(_WHOLE),
+            "string": ("string", *_WHOLE),
+            "decimal(19, 0)": tuple(_WHOLE),
+        }
+        if to == found.type:
+            return found
+        if found.type not in lossless.get(to, ()):
+            raise _OnlySparkError
+        return Native(f"({found.sql}::{_TYPES.get(to, 'DECIMAL(19, 0)')})", to)
+
+    def choose(self, node: exp.If) -> Native:
+        """The text that ``distinct`` counts: no text of an event is invalid UTF-8."""
+        is_text = node.this
+        if not isinstance(is_text, exp.Anonymous) or is_text.name.lower() != "is_valid_utf8":
+            raise _OnlySparkError
+        self.of_type(is_text.expressions[0], "string")
+        return self.of_type(node.args["true"], "string")
+
+    def call(self, node: exp.Anonymous) -> Native:
+        if node.name.lower() == "make_valid_utf8":
+            return self.of_type(node.expressions[0], "string")
+        if node.name.lower() == "timestamp_micros":
+            return self.pane(node.expressions[0])
+        raise _OnlySparkError
+
+    def pane(self, node: exp.Expression) -> Native:
+        """The start of a pane, as ``assign_pane`` writes it."""
+        micros, rest = (node.args.get(name) for name in ("this", "expression"))
+        if (
+            not isinstance(node, exp.Sub)
+            or not isinstance(micros, exp.UnixMicros)
+            or not isinstance(rest, exp.Anonymous)
+            or rest.name.lower() != "pmod"
+            or rest.expressions[0] != micros
+            or not isinstance(rest.expressions[1], exp.Literal)
+        ):
+            raise _OnlySparkError
+        time, size = self.of_type(micros.this, "timestamp"), rest.expressions[1].this
+        since = f"epoch_us({time.sql})"
+        return Native(f"make_timestamptz({since} - (({since} % {size}) + {size}) % {size})", "timestamp")
+
+
+def _refuse_different(compared: Iterable[Native]) -> None:
+    """Raise unless both engines compare values of these types as they are. For doubles, NaN is the largest number in
+    both.
+    """
+    kinds = {"number" if of.type in ("double", *_WHOLE) else of.type for of in compared}
+    if len(kinds) != 1 or not kinds <= {"number", "string", "boolean", "date", "timestamp"}:
+        raise _OnlySparkError
+
+
+def _wider(one: str, other: str) -> str:
+    names = list(_WHOLE)
+    return max(one, other, key=names.index)
+
+
+_OPERATORS: Mapping[Any, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.And: "AND",
+    exp.Or: "OR",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+}
+
+_NODES: Mapping[Any, Callable[..., Native]] = {
+    exp.Column: _Translation.column,
+    exp.Literal: _Translation.constant,
+    exp.Boolean: _Translation.truth,
+    exp.Paren: _Translation.paren,
+    **dict.fromkeys(_COMPARED, _Translation.compare),
+    **dict.fromkeys((exp.And, exp.Or), _Translation.connect),
+    exp.Not: _Translation.negate,
+    exp.Is: _Translation.is_null,
+    exp.In: _Translation.among,
+    exp.Between: _Translation.between,
+    exp.Case: _Translation.case,
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _Translation.arithmetic),
+    exp.Mod: _Translation.remainder,
+    exp.Substring: _Translation.substring,
+    **dict.fromkeys((exp.Concat, exp.DPipe), _Translation.concatenate),
+    **dict.fromkeys((exp.Cast, exp.TryCast), _Translation.cast),
+    exp.If: _Translation.choose,
+    exp.Anonymous: _Translation.call,
+}

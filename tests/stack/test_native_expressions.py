@@ -1,0 +1,119 @@
+"""Expressions that DuckDB computes where the records are have the results of Spark, in every combination."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.compute.native_expressions import translate
+from hourline_core.compute.panes import assign_pane
+from hourline_core.model import Project, Settings
+from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET
+from hourline_core.runtime.spark import spark_session
+from tests.support.native_rows import SOURCE, edge_rows
+
+TEXTS = st.sampled_from(["text", "TEXT", "`other`", "part", "'a'", "''", "'10'", "' a'"])
+WHOLES = st.sampled_from(["whole", "long", "0", "1", "7", "2147483647"])
+DOUBLES = st.sampled_from(["double", "product", "cast(single as double)"])
+MOMENTS = st.sampled_from(["moment", f"`{EVENT_TIME}`"])
+
+
+def texts() -> st.SearchStrategy[str]:
+    return st.recursive(
+        TEXTS,
+        lambda inner: st.one_of(
+            st.builds("substring({}, {}, {})".format, inner, st.integers(1, 4), st.integers(0, 3)),
+            st.builds("substr({}, {})".format, inner, st.integers(1, 4)),
+            st.builds("concat({}, {})".format, inner, st.one_of(inner, WHOLES)),
+            st.builds("({} || {})".format, inner, inner),
+            st.builds("make_valid_utf8({})".format, inner),
+            st.builds("if(is_valid_utf8({0}), concat('.', {0}), hex({0}))".format, inner),
+            st.builds("cast({} as string)".format, st.one_of(inner, WHOLES)),
+        ),
+        max_leaves=3,
+    )
+
+
+def numbers() -> st.SearchStrategy[str]:
+    whole = st.one_of(
+        WHOLES,
+        st.builds("{} % {}".format, WHOLES, st.sampled_from(["1", "7", "100"])),
+        st.builds("cast({} as bigint)".format, WHOLES),
+    )
+    double = st.recursive(
+        DOUBLES,
+        lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), st.one_of(inner, WHOLES)),
+        max_leaves=3,
+    )
+    return st.one_of(whole, double, st.builds("cast({} as double)".format, WHOLES))
+
+
+def conditions() -> st.SearchStrategy[str]:
+    signs = st.sampled_from(["=", "==", "<>", "!=", "<", "<=", ">", ">="])
+    of_one_kind = [texts(), numbers(), MOMENTS, st.just("truth"), st.just("day")]
+    compared = st.one_of([st.builds("{} {} {}".format, kind, signs, kind) for kind in of_one_kind])
+    listed = st.one_of([st.builds("{} IN ({}, {})".format, kind, kind, kind) for kind in of_one_kind[:3]])
+    between = st.one_of([st.builds("{} BETWEEN {} AND {}".format, kind, kind, kind) for kind in of_one_kind[:3]])
+    missing = st.builds("{} IS {}NULL".format, st.one_of(of_one_kind), st.sampled_from(["", "NOT "]))
+    return st.recursive(
+        st.one_of(compared, listed, between, missing, st.sampled_from(["truth", "true", "false"])),
+        # Without parentheses, too: both must have the same order of operators.
+        lambda inner: st.one_of(
+            st.builds("{} {} {}".format, inner, st.sampled_from(["AND", "OR"]), inner),
+            st.builds("NOT {}".format, inner),
+            st.builds("({})".format, inner),
+        ),
+        max_leaves=4,
+    )
+
+
+def values() -> st.SearchStrategy[str]:
+    of_kind = [texts(), st.sampled_from(["double", "product"]), st.just("whole")]
+    cases = [
+        st.one_of(
+            st.builds("CASE WHEN {} THEN {} END".format, conditions(), kind),
+            st.builds(
+                "CASE WHEN {} THEN {} WHEN {} THEN {} ELSE {} END".format, conditions(), kind, conditions(), kind, kind
+            ),
+        )
+        for kind in of_kind
+    ]
+    pane = st.sampled_from([1, 5, 30]).map(lambda size: assign_pane(f"`{EVENT_TIME}`", timedelta(minutes=size)))
+    decimal = st.builds("cast({} as decimal(19,0))".format, WHOLES)
+    return st.one_of(texts(), numbers(), conditions(), *cases, pane, decimal)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    declared = Settings.model_validate({"spark": {"master": "local[2]"}})
+    session = spark_session(Project(tmp_path_factory.mktemp("native"), declared, {}, {}), "test")
+    yield session
+    session.stop()
+
+
+@settings(max_examples=6, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(expressions=st.lists(values(), min_size=60, max_size=60))
+def test_native_expressions_have_the_results_of_spark(spark: SparkSession, expressions: list[str]) -> None:
+    translated = {text: found for text in expressions if (found := translate(SOURCE, text))}
+    assert len(translated) > 0.9 * len(set(expressions)), sorted(set(expressions) - set(translated))
+    rows = edge_rows()
+    derived = {name: F.expr(text) for name, text in SOURCE.derived.items()}
+    events = spark.createDataFrame(rows.combine_chunks()).withColumns(derived)
+    names = [f"c{number}" for number in range(len(translated))]
+    columns = [F.expr(text).alias(name) for name, text in zip(names, translated, strict=True)]
+    by_spark = events.select(OFFSET, *columns)
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("rows", rows)
+    native = ", ".join(f"{found.sql} AS {name}" for name, found in zip(names, translated.values(), strict=True))
+    by_duckdb = connection.execute(f"SELECT {native} FROM rows").to_arrow_table()
+    expected = by_spark.toArrow().sort_by(OFFSET)
+    types = dict(by_spark.dtypes)
+    for name, (text, found) in zip(names, translated.items(), strict=True):
+        assert types[name].replace(" ", "") == found.type.replace(" ", ""), text
+        assert list(map(repr, expected[name].to_pylist())) == list(map(repr, by_duckdb[name].to_pylist())), text

@@ -1,0 +1,69 @@
+"""Which expressions DuckDB computes: those of a closed list, and none of those that mean something else in Spark."""
+
+import pytest
+
+from hourline_core.compute.native_expressions import translate
+from hourline_core.model.scratch_columns import EVENT_TIME
+from tests.support.native_rows import SOURCE
+
+
+@pytest.mark.parametrize(
+    ("text", "type"),
+    [
+        ("Text", "string"),
+        ("`text`", "string"),
+        ("substring(text, 2, 3)", "string"),
+        ("whole % 7", "int"),
+        ("long % 7", "bigint"),
+        ("text = 'a' AND truth IS NOT NULL", "boolean"),
+        ("CASE WHEN (product > 1) THEN (whole) END", "int"),
+        ("cast(whole as double)", "double"),
+        ("cast(long as decimal(19,0))", "decimal(19, 0)"),
+        ("concat(text, '/', long)", "string"),
+        ("make_valid_utf8(text)", "string"),
+        ("whole BETWEEN 1 AND 2 OR NOT truth", "boolean"),
+        ("single", "float"),
+        ("listed", "array<string>"),
+        (f"`{EVENT_TIME}`", "timestamp"),
+    ],
+)
+def test_an_expression_of_the_list_has_its_type_in_spark(text: str, type: str) -> None:
+    found = translate(SOURCE, text)
+    assert found
+    assert found.type == type
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "whole + 1",  # wraps around where it is too large
+        "whole % 0",
+        "whole % -3",
+        "double % 2",
+        "double / 2",
+        "double > 1.5",  # a decimal
+        "single > 1",  # of 32 bits
+        "text > 1",  # Spark makes a number of the text
+        "moment > '2024'",
+        "text LIKE 'a%'",
+        "text = 'a\\nb'",
+        "text = 'ä'",
+        "upper(text)",
+        "substring(text, -2)",
+        "substring(text, whole)",
+        "cast(double as bigint)",
+        "cast(double as string)",
+        "cast(long as int)",
+        "listed[0]",
+        "record.key",
+        "missing",
+        "null",
+        "case whole when 1 then 2 end",
+        "whole IN (SELECT 1)",
+        "whole <=> 1",
+        "whole = ",
+        "3000000000 > long",
+    ],
+)
+def test_all_else_is_left_to_spark(text: str) -> None:
+    assert translate(SOURCE, text) is None
