@@ -21,6 +21,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CAUSED_BY = re.compile(r"^(?:Caused by: )?((?:[a-z]\w*\.)+[A-Z][\w$]*): *(.*)$", re.MULTILINE)
 _OF_PYTHON = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt): .*$", re.MULTILINE)
 
+_LINE = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
+
 _OF_MACHINES = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK),
@@ -86,11 +88,20 @@ def first_cause(texts: list[str]) -> str:
 def place_in_hourline(error: BaseException) -> str:
     """The last line of Hourline's own code that ``error`` came through."""
     here = Path(__file__).parent
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        file = Path(frame.filename)
+    for name, line in reversed([*_lines_of(error)]):
+        file = Path(name)
         if file.is_relative_to(here.parent) and file.relative_to(here.parent).parts[0] in _PACKAGES:
-            return f" ({file.relative_to(here.parent)}:{frame.lineno})"
+            return f" ({file.relative_to(here.parent)}:{line})"
     return ""
+
+
+def _lines_of(error: BaseException) -> Iterator[tuple[str, str]]:
+    """The files and lines that ``error`` came through, the first cause last."""
+    for frame in traceback.extract_tb(error.__traceback__):
+        yield frame.filename, str(frame.lineno)
+    # What a task of Spark has raised comes without its trace, which is in a note.
+    for note in getattr(error, "__notes__", ()):
+        yield from _LINE.findall(note)
 
 
 def _in_one_line(text: str) -> str:

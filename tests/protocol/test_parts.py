@@ -21,9 +21,11 @@ from hypothesis import strategies as st
 from hourline import Project, load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.projection import ProjectedMetric
+from hourline_core.faults import explain_fault
 from hourline_core.ledger.last_records import checksum_of
 from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.machine import Surroundings
 from hourline_core.model import scratch_columns as columns
 from speed_layer.intake import tasks
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, sum_of, to_bytes
@@ -237,6 +239,16 @@ def test_what_ends_a_task_ends_the_micro_batch_with_the_same_error() -> None:
         from_bytes(to_bytes(cause))
     except OSError as error:
         assert (error.errno, str(error)) == (28, str(cause))
+    else:
+        raise AssertionError("no error")
+
+
+def test_a_fault_in_a_task_is_told_with_the_line_of_the_task() -> None:
+    (batch,) = tasks._work(b"no plan", Assignment(1, {}, SourceClock(), BASE), [])
+    try:
+        from_bytes(batch.column(0)[0].as_py())
+    except pickle.UnpicklingError as error:
+        assert "(speed_layer/intake/tasks.py:" in str(explain_fault(error, Surroundings()))
     else:
         raise AssertionError("no error")
 
