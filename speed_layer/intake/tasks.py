@@ -72,8 +72,19 @@ def _work(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordBatch]
         told = build_part(plan, assignment, batches)
     except Exception as error:  # Spark would make a text of it.
         error.add_note(traceback.format_exc())
+        if not _can_cross(error):
+            raise
         told = error
     yield pa.record_batch({_TOLD: pa.array([to_bytes(told)], pa.binary())})
+
+
+def _can_cross(error: Exception) -> bool:
+    """Whether the driver can get ``error`` itself."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 (of this process)
+    except Exception:
+        return False
+    return True
 
 
 @cache
