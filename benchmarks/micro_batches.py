@@ -46,8 +46,8 @@ from hourline_core.model.scratch_columns import OUTCOME
 from hourline_core.runtime.broker import Broker
 from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.topics import ensure_topic
+from speed_layer.commit.committer import Finished
 from speed_layer.commit.maintenance import MICRO_BATCHES
-from speed_layer.commit.micro_batch import Finished
 from speed_layer.kafka.read_topics import as_records, read_topics
 from speed_layer.observer import Observer
 from speed_layer.spark_session import speed_session

@@ -26,10 +26,10 @@ from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import wall_clock
 from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
+from speed_layer.commit.committer import Finished
 from speed_layer.commit.maintenance import maintain_after
-from speed_layer.commit.micro_batch import Finished
-from speed_layer.commit.open_micro_batch import open_micro_batch
 from speed_layer.kafka.record_origin import Origin
+from speed_layer.streams.open_source import open_source
 
 _ROWS_LOOKED_AT = 1000
 _ROWS_OF_CHUNK = 100_000
@@ -117,21 +117,22 @@ def import_files(
     # Spark puts small tables into the plan itself, where its optimizer parses them: three times slower.
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
     done = [Imported(file) for file in files]
-    batch = open_micro_batch(spark, project, source, [file.topic_id for file in files], wall_clock, reads_alone=True)
+    topic_ids = [file.topic_id for file in files]
+    reader, committer = open_source(spark, project, source, topic_ids, wall_clock, reads_alone=True)
     chunks = _chunks(files, min(project.settings.speed.max_records_per_batch, _ROWS_OF_CHUNK))
     for number, (index, first, rows) in enumerate(chunks):
         if stopped():
             break
         origin = Origin({files[index].name: files[index].topic_id}, history=True)
         records = _records(spark, files[index], first, rows)
-        sequence, ends = batch.source_tables.first_sequence + number, {(files[index].name, 0): first + len(rows)}
+        sequence, ends = reader.source_tables.first_sequence + number, {(files[index].name, 0): first + len(rows)}
         arrived = F.lit(wall_clock().isoformat()).cast("timestamp")
-        read = batch.read(batch.tasks.records.apply(records, arrived), origin, ends, sequence)
+        read = reader.read(reader.tasks.records.apply(records, arrived), origin, ends, sequence)
         assert read, "a chunk has rows"
-        finished = batch.commit(read)
+        finished = committer.commit(read)
         on_finished(finished)
         done[index] = done[index].plus(finished)
-        maintain_after(project, batch.source_tables, number + 1)
+        maintain_after(project, reader.source_tables, number + 1)
     return done
 
 

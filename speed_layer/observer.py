@@ -6,7 +6,7 @@ from hourline_core.errors import BrokerError, TopicReplacedError
 from hourline_core.ledger.progress_rows import Gap
 from hourline_core.model import Source
 from hourline_core.runtime.kafka_absence import KafkaAbsence
-from speed_layer.commit.micro_batch import Finished
+from speed_layer.commit.committer import Finished
 from speed_layer.state import State
 
 

@@ -17,7 +17,7 @@ from hourline.exit_status import INTERRUPTED
 if TYPE_CHECKING:
     from batch_layer.publish import Recomputed
     from hourline_core.model import Project, Source
-    from speed_layer.commit.micro_batch import Finished
+    from speed_layer.commit.committer import Finished
     from speed_layer.import_files import HistoryFile
 
 

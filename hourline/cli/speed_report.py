@@ -11,7 +11,7 @@ from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.background import announce
 from hourline_core.runtime.file_lock import HeldLock
 from hourline_core.runtime.kafka_absence import KafkaAbsence
-from speed_layer.commit.micro_batch import Finished
+from speed_layer.commit.committer import Finished
 from speed_layer.observer import Observer
 from speed_layer.recovery.lost_records import explain_gaps
 from speed_layer.state import State

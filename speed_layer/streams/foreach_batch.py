@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame
 
 from hourline_core.errors import BrokerError, FaultError
 from hourline_core.model import Project
+from speed_layer.commit.committer import Committer, Finished
 from speed_layer.commit.idle_partitions import IdlePartitions
 from speed_layer.commit.maintenance import maintain_after
-from speed_layer.commit.micro_batch import Finished, MicroBatch, Read
+from speed_layer.intake.read_micro_batch import MicroBatchReader, Read
 from speed_layer.kafka.continuity import Continuity
 from speed_layer.kafka.record_origin import Origin
 
@@ -37,7 +38,8 @@ class ForeachBatch:
     def __init__(
         self,
         project: Project,
-        batch: MicroBatch,
+        reader: MicroBatchReader,
+        committer: Committer,
         continuity: Continuity,
         ends_of: Callable[[int], Mapping[tuple[str, int], int]],
         on_finished: Callable[[Finished], None],
@@ -46,19 +48,20 @@ class ForeachBatch:
         """``ends_of`` gives the offsets at which the micro-batch of a number ends, by topic and partition. ``show`` is
         called after each commit with the next offsets by topic and partition.
         """
-        self.source = batch.source.name
+        self.source = committer.source.name
         self._project = project
-        self._batch = batch
+        self._reader = reader
+        self._committer = committer
         self._continuity = continuity
         self._origin = Origin(continuity.topic_ids, continuity.cluster)
         self._ends_of = ends_of
         self._on_finished = on_finished
         self._show = show
-        self._following = batch.source_tables.first_sequence
+        self._following = reader.source_tables.first_sequence
         """The sequence of the next micro-batch."""
         self._running = threading.Lock()
         """Held while Spark reads a micro-batch."""
-        self._committer = ThreadPoolExecutor(1, f"commit {self.source}")
+        self._thread = ThreadPoolExecutor(1, f"commit {self.source}")
         self._last: Future[None] | None = None
         """The last commit, done or not."""
         self._stopped = threading.Event()
@@ -78,14 +81,14 @@ class ForeachBatch:
             try:
                 self._raise_failure()
                 ends = self._ends_of(number)
-                if not self._batch.is_met({self._origin.topic_ids[topic] for topic, _ in ends}):
+                if not self._reader.is_met({self._origin.topic_ids[topic] for topic, _ in ends}):
                     self._wait_for_commit()  # Progress is asked what was read of a topic that is new here.
-                read = self._batch.read(evaluated, self._origin, ends, self._following)
+                read = self._reader.read(evaluated, self._origin, ends, self._following)
                 if read is not None:
                     self._following += 1
                     self._wait_for_commit()
                     self._raise_failure()
-                    self._last = self._committer.submit(self._commit, read)
+                    self._last = self._thread.submit(self._commit, read)
             except Exception as error:
                 if not self._given_up:
                     self.error = self.error or error
@@ -114,7 +117,7 @@ class ForeachBatch:
             try:
                 if not self._stopped.is_set() and self._all_committed():
                     self._looked = time.monotonic()
-                    self._last = self._committer.submit(self._look)
+                    self._last = self._thread.submit(self._look)
             finally:
                 self._running.release()
 
@@ -132,7 +135,7 @@ class ForeachBatch:
                 self._running.release()
         finally:  # also after a Ctrl-C
             self._given_up = self._given_up or not ended
-            self._committer.shutdown()
+            self._thread.shutdown()
         return ended
 
     def _wait_for_commit(self, seconds: float | None = None) -> None:
@@ -177,11 +180,11 @@ class ForeachBatch:
         try:
             if not self._is_confirmed(read):
                 return
-            self._on_finished(self._batch.commit(read))
+            self._on_finished(self._committer.commit(read))
             self._finished += 1
             topic_ids = list(self._origin.topic_ids.items())  # Spark's thread may add to them.
-            self._show({topic: self._batch.offsets.next_offsets(topic_id) for topic, topic_id in topic_ids})
-            maintain_after(self._project, self._batch.source_tables, self._finished)
+            self._show({topic: self._committer.offsets.next_offsets(topic_id) for topic, topic_id in topic_ids})
+            maintain_after(self._project, self._committer.source_tables, self._finished)
         except Exception as error:
             self.error = error
         except BaseException as panic:  # of delta-rs, which is no Exception

@@ -15,14 +15,14 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offsets
+from speed_layer.commit.committer import Finished
 from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
-from speed_layer.commit.micro_batch import Finished
-from speed_layer.commit.open_micro_batch import open_micro_batch
 from speed_layer.kafka.consumer_group import ConsumerGroup
 from speed_layer.kafka.continuity import Continuity, last_read
 from speed_layer.kafka.read_topics import planned_ends, read_topics, starting_offsets, write_starting_offsets
 from speed_layer.recovery.takeover import TakeoverCheck
 from speed_layer.streams.foreach_batch import ForeachBatch
+from speed_layer.streams.open_source import open_source
 from speed_layer.streams.stream import Stream
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
@@ -70,10 +70,11 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
     continuity.refuse_other_cluster()
     continuity.refuse_missing_topics()
     topic_ids = ensure_topics(bootstrap, source, options)
-    batch = open_micro_batch(spark, project, source, topic_ids.values(), environment.clock)
-    environment.takeover.watch(source, batch.source_tables.progress)
-    batch.forget_other_topics(topic_ids.values())
-    readings = batch.source_tables.progress.readings(topic_ids.values())
+    reader, committer = open_source(spark, project, source, topic_ids.values(), environment.clock)
+    tables = reader.source_tables
+    environment.takeover.watch(source, tables.progress)
+    reader.forget_other_topics(topic_ids.values())
+    readings = tables.progress.readings(topic_ids.values())
     start = {
         topic: starting_offsets(source.name, topic, topic_offsets(bootstrap, topic, options), readings[of])
         for topic, of in topic_ids.items()
@@ -86,11 +87,11 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
     ends_of = partial(planned_ends, spark, query_name)
     group = running.enter_context(ConsumerGroup(bootstrap, options, group_name))
     group.show({topic: readings[of].next_offsets for topic, of in topic_ids.items()})
-    foreach_batch = ForeachBatch(project, batch, continuity, ends_of, environment.on_finished, group.show)
+    foreach_batch = ForeachBatch(project, reader, committer, continuity, ends_of, environment.on_finished, group.show)
     if isinstance(source.topic, TopicPattern):
         write_starting_offsets(checkpoints / source.name, start)
     writer = (
-        batch.tasks.records.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
+        reader.tasks.records.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
         .writeStream.queryName(query_name)
         .foreachBatch(foreach_batch)
         .option("checkpointLocation", (checkpoints / source.name).as_uri())
@@ -109,7 +110,7 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
         return found
 
     read = partial(_read_up_to, query, continuity.topic_ids)
-    idle_partitions = IdlePartitions(batch.source_tables, ends, read, environment.clock)
+    idle_partitions = IdlePartitions(tables, ends, read, environment.clock)
     return Stream(foreach_batch, query, idle_partitions, continuity)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import serving_layer
 from hourline_core.errors import TableError
-from speed_layer.commit.micro_batch import Finished, MicroBatch, Read
+from speed_layer.commit.committer import Committer, Finished
+from speed_layer.intake.read_micro_batch import Read
 from tests.protocol.test_quarantine import Event, Speed
 
 FAILING = [Event(0, 1), Event(0, 3), Event(1, 6)]
@@ -22,14 +23,14 @@ def test_a_file_that_is_gone_before_its_commit_ends_the_micro_batch_and_nothing_
     speed = Speed(tmp_path)
     speed.micro_batch([Event(0, 2), Event(2, 9)])
     folder = Path(speed.project.tables) / kind / "visits"
-    commit = MicroBatch.commit
+    commit = Committer.commit
 
-    def commit_without_file(of: MicroBatch, read: Read) -> Finished:
+    def commit_without_file(of: Committer, read: Read) -> Finished:
         (file,) = getattr(read.part, kind)
         (folder / file.path).unlink()
         return commit(of, read)
 
-    with patch.object(MicroBatch, "commit", commit_without_file), pytest.raises(TableError) as raised:
+    with patch.object(Committer, "commit", commit_without_file), pytest.raises(TableError) as raised:
         speed.micro_batch(FAILING)
     said = str(raised.value)
     assert said.startswith("the file part-"), said

@@ -26,12 +26,13 @@ from hourline_core.ledger.layout import TIMESTAMP, Layout
 from hourline_core.model import scratch_columns as columns
 from hourline_core.runtime import failpoints
 from serving_layer.reports.status import report_project_status
+from speed_layer.commit.committer import Committer
 from speed_layer.commit.maintenance import maintain_source
-from speed_layer.commit.micro_batch import MicroBatch
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import open_source_tables
 from speed_layer.intake.deduplication import Deduplicator
 from speed_layer.intake.part import Assignment, IntakePlan, Part
+from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.tasks import Tasks, build_part
 from speed_layer.kafka.record_origin import Origin
 from speed_layer.recovery.reprocessing import Reprocessing
@@ -137,16 +138,16 @@ class Speed:
             self.tables.decoding.hash,
         )
         following = {("id", 0): len(self.finished)}
-        self.micro_batches = MicroBatch(
+        self.reader = MicroBatchReader(
             self.tables,
             Deduplicator(timedelta(hours=2)),
             Reprocessing(self.tables.progress, self.tables.events, self.tables.rejected, ["id"]),
             cast(Tasks, TasksHere(plan)),
-            OffsetOrder(following),
             OffsetsReached(following),
             100,
             lambda: BASE,
         )
+        self.committer = Committer(self.tables, projected, OffsetOrder(following), lambda: BASE)
         self.sequence = self.tables.first_sequence
 
     def micro_batch(self, events: Sequence[Event], killed: str | None = None) -> None:
@@ -181,11 +182,9 @@ class Speed:
         with patch.object(failpoints, "visit", visit):
             try:
                 evaluated = cast(DataFrame, pa.Table.from_pylist(rows, ROWS))
-                read = self.micro_batches.read(
-                    evaluated, Origin({"visits": "id"}), {("visits", 0): last + 1}, self.sequence
-                )
+                read = self.reader.read(evaluated, Origin({"visits": "id"}), {("visits", 0): last + 1}, self.sequence)
                 assert read
-                self.micro_batches.commit(read)
+                self.committer.commit(read)
                 reached = True
             except KilledError:
                 reached = killed == "after append progress"

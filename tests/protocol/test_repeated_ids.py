@@ -20,11 +20,12 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.ledger.layout import TIMESTAMP, Layout
 from hourline_core.model import scratch_columns as columns
-from speed_layer.commit.micro_batch import MicroBatch
+from speed_layer.commit.committer import Committer
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from speed_layer.intake.deduplication import Deduplicator
 from speed_layer.intake.part import Assignment, IntakePlan, Part
+from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.tasks import Tasks, build_part
 from speed_layer.kafka.record_origin import Origin
 from speed_layer.recovery.reprocessing import Reprocessing
@@ -52,7 +53,7 @@ class TaskOfEachPartition:
         return [build_part(self.pickled, assignment, of.to_batches(max_chunksize=2)) for of in evaluated]
 
 
-def start(folder: Path) -> tuple[SourceTables, MicroBatch]:
+def start(folder: Path) -> tuple[SourceTables, MicroBatchReader, Committer]:
     project = load_project(write_project(folder, FILES))
     source, layout = project.sources["visits"], Layout.of(project)
     states = pa.schema({"hour": TIMESTAMP, "n": pa.int64(), "total": pa.int64()})
@@ -70,16 +71,16 @@ def start(folder: Path) -> tuple[SourceTables, MicroBatch]:
         tables.stored_names,
         tables.decoding.hash,
     )
-    return tables, MicroBatch(
+    reader = MicroBatchReader(
         tables,
         Deduplicator(timedelta(days=1)),
         Reprocessing(tables.progress, tables.events, tables.rejected, ["id"]),
         cast(Tasks, TaskOfEachPartition(plan)),
-        OffsetOrder({}),
         OffsetsReached({}),
         100,
         lambda: BASE,
     )
+    return tables, reader, Committer(tables, plan.metrics, OffsetOrder({}), lambda: BASE)
 
 
 @settings(max_examples=examples(10), deadline=None)
@@ -89,7 +90,7 @@ def test_the_first_event_of_an_id_counts_whatever_task_it_is_in(log: list[list[l
     counted: Counter[datetime] = Counter()
     archived = []
     with TemporaryDirectory() as name:
-        tables, micro_batches = start(Path(name))
+        tables, reader, committer = start(Path(name))
         for number, of_partitions in enumerate(log):
             read, ends = [], {}
             duplicates = 0
@@ -104,9 +105,9 @@ def test_the_first_event_of_an_id_counts_whatever_task_it_is_in(log: list[list[l
                     seen.add(event)
                 read.append(pa.Table.from_pylist(rows, ROWS))
                 ends["visits", partition] = 100 * (number + 1)
-            found = micro_batches.read(cast(DataFrame, read), Origin({"visits": "id"}), ends, number + 1)
+            found = reader.read(cast(DataFrame, read), Origin({"visits": "id"}), ends, number + 1)
             assert found
-            assert micro_batches.commit(found).duplicates == duplicates
+            assert committer.commit(found).duplicates == duplicates
         names = ["sequence", "partition", "offset", columns.PLACE, "duplicate"]
         kept = tables.events.to_pyarrow_table(columns=names)
         assert sorted(zip(*(kept[column].to_pylist() for column in names), strict=True)) == archived

@@ -20,7 +20,8 @@ from hourline_core.errors import LostRecordsError, UnreliableResultError, UsageE
 from hourline_core.model.hours import HOUR
 from hourline_core.runtime.kafka import Kafka
 from serving_layer.reports.gaps import GapReport, list_gaps
-from speed_layer.commit.micro_batch import Finished, MicroBatch, Read
+from speed_layer.commit.committer import Finished
+from speed_layer.intake.read_micro_batch import MicroBatchReader, Read
 from speed_layer.recovery.gaps import find_gaps
 from speed_layer.reset import SourceReset
 from speed_layer.spark_session import speed_session
@@ -81,14 +82,14 @@ def test_a_loss_while_the_stream_runs_is_told_in_a_sentence_and_accepted_without
     project.send("scans", parcels.scans(project.random, 30, first_hour=2, hours=4))
     project.drain()
     before, held = gaps_of(project), Held()
-    stop, reads, read = threading.Event(), threading.Semaphore(0), MicroBatch.read
+    stop, reads, read = threading.Event(), threading.Semaphore(0), MicroBatchReader.read
 
     def count_read(*given: Any) -> Read | None:
         found = read(*given)
         reads.release()
         return found
 
-    monkeypatch.setattr(MicroBatch, "read", count_read)
+    monkeypatch.setattr(MicroBatchReader, "read", count_read)
     with speed_session(project.project) as spark:
         speed_layer = SpeedLayer(spark, project.project, Kafka(project.kafka), held, accept_loss=True)
         stream = threading.Thread(target=speed_layer.run, args=(stop,))

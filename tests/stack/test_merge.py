@@ -22,8 +22,8 @@ from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.topics import ensure_topic
 from serving_layer.reports.late import list_late_hours
 from serving_layer.reports.status import SourceStatus, report_project_status
+from speed_layer.commit.committer import Finished
 from speed_layer.commit.maintenance import maintain_stopped
-from speed_layer.commit.micro_batch import Finished
 from speed_layer.reset import SourceReset, Target
 from speed_layer.spark_session import speed_session
 from speed_layer.speed_layer import SpeedLayer

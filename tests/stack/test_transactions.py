@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
 
 from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.status import SourceStatus
-from speed_layer.commit.micro_batch import Finished
+from speed_layer.commit.committer import Finished
 from speed_layer.spark_session import speed_session
 from tests.stack.test_replay import committed
 from tests.stack.test_reset import status

@@ -10,7 +10,7 @@ from hourline_core.ledger.progress_rows import Gap
 from hourline_core.model import Project, Source
 from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.kafka_absence import KafkaAbsence
-from speed_layer.commit.micro_batch import Finished
+from speed_layer.commit.committer import Finished
 from speed_layer.observer import Observer
 from speed_layer.recovery.lost_records import explain_gaps
 from speed_layer.speed_layer import SpeedLayer

@@ -22,7 +22,7 @@ from batch_layer.recompute import recompute
 from hourline.cli import app
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.scratch_columns import PLACE
-from speed_layer.commit.micro_batch import Finished
+from speed_layer.commit.committer import Finished
 from speed_layer.spark_session import speed_session
 from tests.support import observed, oracle
 from tests.support.oracle import FIRST_FILE, Event, count_recreated

@@ -11,9 +11,9 @@ import pytest
 
 from hourline_core.errors import BrokerError, ConflictError, HourlineError, SourceError, TopicReplacedError
 from hourline_core.ledger.source_clock import SourceClock
-from speed_layer.commit.micro_batch import Read
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.intake.part import Part
+from speed_layer.intake.read_micro_batch import Read
 from speed_layer.streams.foreach_batch import ForeachBatch
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ SECONDS = 20.0
 
 
 class Batch:
-    """Stands in for a MicroBatch whose evaluated records are numbers, 0 of which is an empty micro-batch."""
+    """Stands in for what reads and commits. Its evaluated records are numbers, 0 of which is an empty micro-batch."""
 
     def __init__(self) -> None:
         self.source = SimpleNamespace(name="visits")
@@ -86,6 +86,7 @@ def stream(batch: Batch, kafka: SameKafka, monkeypatch: pytest.MonkeyPatch) -> F
     monkeypatch.setattr("speed_layer.streams.foreach_batch.maintain_after", maintain)
     return ForeachBatch(
         cast(Any, None),
+        cast(Any, batch),
         cast(Any, batch),
         cast(Any, kafka),
         lambda number: {},

@@ -15,17 +15,18 @@ from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
 from hourline_core.storage.nullable_schema import nullable_schema
-from speed_layer.commit.micro_batch import MicroBatch
+from speed_layer.commit.committer import Committer
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from speed_layer.intake.deduplication import Deduplicator, archived_id_hashes
 from speed_layer.intake.part import IntakePlan
+from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Tasks
 from speed_layer.recovery.reprocessing import Reprocessing
 
 
-def open_micro_batch(
+def open_source(
     spark: SparkSession,
     project: Project,
     source: Source,
@@ -33,9 +34,9 @@ def open_micro_batch(
     clock: Clock,
     *,
     reads_alone: bool = False,
-) -> MicroBatch:
-    """Open or create the tables of ``source`` for its micro-batches, which go on where ``topic_ids`` were read up to.
-    ``reads_alone``: no other source reads these records.
+) -> tuple[MicroBatchReader, Committer]:
+    """Open or create the tables of ``source`` for what reads and what commits its micro-batches. They go on where
+    ``topic_ids`` were read up to. ``reads_alone``: no other source reads these records.
 
     A writer that had the tables before is fenced out, and what it left unfinished is deleted. Raises TableError,
     ConflictError. The caller holds the lease "speed".
@@ -66,7 +67,8 @@ def open_micro_batch(
     }
     offsets, reached = OffsetOrder(following), OffsetsReached(following)
     tasks = Tasks(_intake_plan(Layout.of(project), source_tables, records), records)
-    return MicroBatch(source_tables, deduplicator, reprocessing, tasks, offsets, reached, most_records, clock)
+    reader = MicroBatchReader(source_tables, deduplicator, reprocessing, tasks, reached, most_records, clock)
+    return reader, Committer(source_tables, tasks.plan.metrics, offsets, clock)
 
 
 def _intake_plan(layout: Layout, tables: SourceTables, records: RecordPlan) -> IntakePlan:

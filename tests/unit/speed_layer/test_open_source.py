@@ -6,7 +6,7 @@ import pytest
 
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
-from speed_layer.commit import open_micro_batch
+from speed_layer.streams import open_source
 
 METRIC = Metric(name="sales", source="orders", dimensions={}, measures={"net": Measure(kind="sum", argument="net")})
 
@@ -24,12 +24,12 @@ def source(fields: list[str], derived: dict[str, str]) -> Source:
 @pytest.fixture(autouse=True)
 def planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan is the source that the metric is planned over."""
-    monkeypatch.setattr(open_micro_batch, "plan_aggregation", lambda spark, over, metric: over)
+    monkeypatch.setattr(open_source, "plan_aggregation", lambda spark, over, metric: over)
 
 
 def follow(now: Source, before: Source) -> Source | None:
     older = MetricTables(before, METRIC, provisional=1, complete_from=1)
-    return cast("Source | None", open_micro_batch._plan_as_before(cast(Any, None), now, older))
+    return cast("Source | None", open_source._plan_as_before(cast(Any, None), now, older))
 
 
 def test_a_field_with_the_name_of_an_older_derived_field_stays_what_it_is() -> None:

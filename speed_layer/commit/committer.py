@@ -1,30 +1,22 @@
-"""One micro-batch: its tasks archive and fold the records; then it is finished by committing progress."""
+"""Commits what the tasks of a micro-batch have written: their files and tiles, and progress last."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import count
-
-import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
-from hourline_core.ledger.source_clock import SourceClock
-from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
+from hourline_core.compute.projection import ProjectedMetric
+from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
+from hourline_core.model.hours import Clock
 from hourline_core.model.windows import HOURLY
-from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
+from speed_layer.commit.offset_order import OffsetOrder
 from speed_layer.commit.source_tables import SourceTables
-from speed_layer.intake.deduplication import Deduplicator
 from speed_layer.intake.fold_tiles import Fold, connect_for_folds
-from speed_layer.intake.part import IDS, Assignment, Part, TopicPart, sum_of
-from speed_layer.intake.record_rows import is_full
-from speed_layer.intake.tasks import Tasks
-from speed_layer.kafka.record_origin import Origin
-from speed_layer.recovery.reprocessing import Reprocessing, drop_reprocessed
+from speed_layer.intake.part import Part, TopicPart
+from speed_layer.intake.read_micro_batch import Read
+from speed_layer.recovery.reprocessing import drop_reprocessed
 
 
 @dataclass(frozen=True)
@@ -48,114 +40,26 @@ class Finished:
     """The number of events that metrics do not count, because a class of theirs fails for them."""
 
 
-@dataclass(frozen=True)
-class Read:
-    """What the tasks of a micro-batch have read, archived and folded. No commit names it yet."""
-
-    number: int
-    """1 for the first one, then 2, and so on."""
-    sequence: int
-    """The number under which it is committed. That of a micro-batch which is not committed is never used."""
-    part: Part
-    """All that the tasks have told. It may have no records."""
-    offsets: Mapping[str, tuple[OffsetsRead, ...]]
-    """By topic id, the offsets that were read, also those without a record."""
-    origin: Origin
-    started: datetime
-    clock: SourceClock
-    """The source's clock after it."""
-
-    @property
-    def partitions(self) -> list[tuple[str, int]]:
-        """The partitions that were read, by topic id and number."""
-        return [(topic_id, read.partition) for topic_id, offsets in self.offsets.items() for read in offsets]
-
-
-class MicroBatch:
-    """Processes the micro-batches of one source, one after the other, with at most ``most_records`` each.
-
-    ``tasks`` runs the tasks of each. Reading depends on no commit, so the next one can be read while one is committed.
-    ``clock`` (UTC) only dates them.
+class Committer:
+    """Commits the micro-batches of one source, in the order in which they were read. ``metrics`` are those whose tiles
+    they have, by aggregation. ``clock`` (UTC) only dates them.
     """
 
     def __init__(
         self,
         source_tables: SourceTables,
-        deduplicator: Deduplicator,
-        reprocessing: Reprocessing,
-        tasks: Tasks,
+        metrics: Mapping[str, ProjectedMetric],
         offsets: OffsetOrder,
-        reached: OffsetsReached,
-        most_records: int,
         clock: Clock,
     ) -> None:
         self.source_tables = source_tables
         self.source = source_tables.source
-        self.tasks = tasks
         self.offsets = offsets
-        self._reached = reached
-        self._deduplicator = deduplicator
-        self._reprocessing = reprocessing
-        self._most_records = most_records
         self._clock = clock
-        self._numbers = count(1)
-        self._read_up_to = source_tables.clock
-        """The clock after what was read, which may not be committed yet."""
         self._committed = 0
         """The number of the last one that was committed."""
-        metrics = tasks.plan.metrics
         connection = connect_for_folds(metric.aggregation.metric for metric in metrics.values())
         self._folds = {name: Fold(connection, metric) for name, metric in metrics.items()}
-
-    def forget_other_topics(self, topic_ids: Collection[str]) -> None:
-        """Let the clock go by the partitions of these topics alone. A topic that is read no more holds nothing."""
-        self.source_tables.clock = self._read_up_to = self._read_up_to.of_topics(topic_ids)
-
-    def is_met(self, topic_ids: Collection[str]) -> bool:
-        """Whether all of these topics were there at the start, or were read since."""
-        return self._reprocessing.is_met(topic_ids)
-
-    def read(
-        self, evaluated: DataFrame, origin: Origin, ends: Mapping[tuple[str, int], int], sequence: int
-    ) -> Read | None:
-        """Run the tasks on ``evaluated``, what ``RecordPlan.apply`` gives for records of ``origin``, to be committed as
-        ``sequence``. It depends on no commit, unless a topic is new, and changes no table. ``ends`` are one past the
-        last offset that Spark looks at, by topic and partition. None: nothing was read.
-        """
-        started = self._clock()
-        ends_by_id = {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()}
-        self._reprocessing.meet(origin.topic_ids.values())
-        spans = self._reached.span_to(ends_by_id)
-        assignment = Assignment(
-            sequence,
-            dict(origin.topic_ids),
-            self._read_up_to,
-            wall_clock(),
-            self._reprocessing.counted_within(spans),
-            origin.history,
-        )
-        part = self._run(evaluated, assignment, sum(end - first for first, end in spans.values()))
-        offsets = self._reached.advance(part.offsets, ends_by_id)
-        if not offsets:
-            return None
-        self._reprocessing.release_passed({of: last for of, (_, last) in part.offsets.items()})
-        clock = self._clock_after(part, origin)
-        self._deduplicator.remember(_ids(part), clock.time)
-        self._read_up_to = clock
-        return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
-
-    def _run(self, evaluated: DataFrame, assignment: Assignment, records: int) -> Part:
-        """What the tasks tell. Whether an id was seen before is known when all have told theirs: then they run again,
-        and leave those events out. The files of the first run are in no commit.
-        """
-        part = sum_of(self.tasks.run(evaluated, assignment, records))
-        ids = _ids(part)
-        duplicates = ids.filter(pa.array(self._deduplicator.duplicates(ids)))
-        if duplicates.num_rows:
-            columns = (duplicates[name].to_pylist() for name in (TOPIC_ID, PARTITION, OFFSET, PLACE))
-            addresses = frozenset(zip(*columns, strict=True))
-            part = sum_of(self.tasks.run(evaluated, replace(assignment, duplicates=addresses), records))
-        return part
 
     def commit(self, read: Read) -> Finished:
         """Commit what was read, and then progress. All that were read before must have been committed.
@@ -243,18 +147,6 @@ class MicroBatch:
             quarantined=part.quarantined,
         )
 
-    def _clock_after(self, part: Part, origin: Origin) -> SourceClock:
-        """The source's clock after what the tasks have read."""
-        # Idle partitions may have let the clock go on since.
-        times = (self._read_up_to.time, self.source_tables.clock.time)
-        clock = replace(self._read_up_to, time=max(filter(None, times), default=None))
-        if part.arrived is None:  # There are no records.
-            return clock
-        if origin.history:
-            return clock.after_import(part.latest, part.arrived)
-        behind = list(part.offsets) if is_full(part.offsets, self._most_records) else []
-        return clock.after_records(part.clocks.values(), behind=behind)
-
     def _of_topic(self, part: Part, row: ProgressRow, clock_before: datetime | None) -> ProgressRow:
         """The ``row`` of progress of one topic, with its last records, and what the tasks have counted of it. An event
         is late if its hour had closed by ``clock_before``, the source's clock before this micro-batch. None: none is.
@@ -270,7 +162,3 @@ class MicroBatch:
                 for hour, events in sorted(of_topic.hours.items())
             ),
         )
-
-
-def _ids(part: Part) -> pa.Table:
-    return pa.concat_tables([IDS.empty_table(), *part.ids])

@@ -1,0 +1,140 @@
+"""What a micro-batch reads: its tasks archive and fold the records. The driver decides duplicates and the clock."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from hourline_core.ledger.progress_rows import OffsetsRead
+from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
+from speed_layer.commit.offset_order import OffsetsReached
+from speed_layer.commit.source_tables import SourceTables
+from speed_layer.intake.deduplication import Deduplicator
+from speed_layer.intake.part import IDS, Assignment, Part, sum_of
+from speed_layer.intake.record_rows import is_full
+from speed_layer.intake.tasks import Tasks
+from speed_layer.kafka.record_origin import Origin
+from speed_layer.recovery.reprocessing import Reprocessing
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the tasks of a micro-batch have read, archived and folded. No commit names it yet."""
+
+    number: int
+    """1 for the first one, then 2, and so on."""
+    sequence: int
+    """The number under which it is committed. That of a micro-batch which is not committed is never used."""
+    part: Part
+    """All that the tasks have told. It may have no records."""
+    offsets: Mapping[str, tuple[OffsetsRead, ...]]
+    """By topic id, the offsets that were read, also those without a record."""
+    origin: Origin
+    started: datetime
+    clock: SourceClock
+    """The source's clock after it."""
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """The partitions that were read, by topic id and number."""
+        return [(topic_id, read.partition) for topic_id, offsets in self.offsets.items() for read in offsets]
+
+
+class MicroBatchReader:
+    """Reads the micro-batches of one source, one after the other, with at most ``most_records`` each.
+
+    ``tasks`` runs the tasks of each. Reading depends on no commit, so the next one can be read while one is committed.
+    ``clock`` (UTC) only dates them.
+    """
+
+    def __init__(
+        self,
+        source_tables: SourceTables,
+        deduplicator: Deduplicator,
+        reprocessing: Reprocessing,
+        tasks: Tasks,
+        reached: OffsetsReached,
+        most_records: int,
+        clock: Clock,
+    ) -> None:
+        self.source_tables = source_tables
+        self.tasks = tasks
+        self._reached = reached
+        self._deduplicator = deduplicator
+        self._reprocessing = reprocessing
+        self._most_records = most_records
+        self._clock = clock
+        self._numbers = count(1)
+        self._read_up_to = source_tables.clock
+        """The clock after what was read, which may not be committed yet."""
+
+    def forget_other_topics(self, topic_ids: Collection[str]) -> None:
+        """Let the clock go by the partitions of these topics alone. A topic that is read no more holds nothing."""
+        self.source_tables.clock = self._read_up_to = self._read_up_to.of_topics(topic_ids)
+
+    def is_met(self, topic_ids: Collection[str]) -> bool:
+        """Whether all of these topics were there at the start, or were read since."""
+        return self._reprocessing.is_met(topic_ids)
+
+    def read(
+        self, evaluated: DataFrame, origin: Origin, ends: Mapping[tuple[str, int], int], sequence: int
+    ) -> Read | None:
+        """Run the tasks on ``evaluated``, what ``RecordPlan.apply`` gives for records of ``origin``, to be committed as
+        ``sequence``. It depends on no commit, unless a topic is new, and changes no table. ``ends`` are one past the
+        last offset that Spark looks at, by topic and partition. None: nothing was read.
+        """
+        started = self._clock()
+        ends_by_id = {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()}
+        self._reprocessing.meet(origin.topic_ids.values())
+        spans = self._reached.span_to(ends_by_id)
+        assignment = Assignment(
+            sequence,
+            dict(origin.topic_ids),
+            self._read_up_to,
+            wall_clock(),
+            self._reprocessing.counted_within(spans),
+            origin.history,
+        )
+        part = self._run(evaluated, assignment, sum(end - first for first, end in spans.values()))
+        offsets = self._reached.advance(part.offsets, ends_by_id)
+        if not offsets:
+            return None
+        self._reprocessing.release_passed({of: last for of, (_, last) in part.offsets.items()})
+        clock = self._clock_after(part, origin)
+        self._deduplicator.remember(_ids(part), clock.time)
+        self._read_up_to = clock
+        return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
+
+    def _run(self, evaluated: DataFrame, assignment: Assignment, records: int) -> Part:
+        """What the tasks tell. Whether an id was seen before is known when all have told theirs: then they run again,
+        and leave those events out. The files of the first run are in no commit.
+        """
+        part = sum_of(self.tasks.run(evaluated, assignment, records))
+        ids = _ids(part)
+        duplicates = ids.filter(pa.array(self._deduplicator.duplicates(ids)))
+        if duplicates.num_rows:
+            columns = (duplicates[name].to_pylist() for name in (TOPIC_ID, PARTITION, OFFSET, PLACE))
+            addresses = frozenset(zip(*columns, strict=True))
+            part = sum_of(self.tasks.run(evaluated, replace(assignment, duplicates=addresses), records))
+        return part
+
+    def _clock_after(self, part: Part, origin: Origin) -> SourceClock:
+        """The source's clock after what the tasks have read."""
+        # Idle partitions may have let the clock go on since.
+        times = (self._read_up_to.time, self.source_tables.clock.time)
+        clock = replace(self._read_up_to, time=max(filter(None, times), default=None))
+        if part.arrived is None:  # There are no records.
+            return clock
+        if origin.history:
+            return clock.after_import(part.latest, part.arrived)
+        behind = list(part.offsets) if is_full(part.offsets, self._most_records) else []
+        return clock.after_records(part.clocks.values(), behind=behind)
+
+
+def _ids(part: Part) -> pa.Table:
+    return pa.concat_tables([IDS.empty_table(), *part.ids])
