@@ -38,6 +38,7 @@ class Tasks:
         self.plan = plan
         self.records = records
         self._pickled = pickle.dumps(plan)
+        self._limits: dict[str, str] | None = None
 
     def run(self, evaluated: DataFrame, assignment: Assignment, size: int) -> list[Part]:
         """Run the tasks of one micro-batch, as the one Spark job. ``evaluated`` is what ``records.apply`` gives, of
@@ -47,12 +48,20 @@ class Tasks:
         """
         tasks = min(-(-size // _RECORDS_OF_TASK) or 1, evaluated.sparkSession.sparkContext.defaultParallelism)
         work = partial(_work, self._pickled, assignment)
-        if any(isinstance(column.dataType, ArrayType | MapType | StructType) for column in evaluated.schema):
-            # Spark asks for the size of each nested column at each row, if it has to keep a batch below a size.
-            for setting, most in (("maxBytesPerBatch", _NO_LIMIT), ("maxRecordsPerBatch", "1000")):
-                evaluated.sparkSession.conf.set(f"spark.sql.execution.arrow.{setting}", most)
+        if self._limits is None:
+            self._limits = _limits(evaluated.schema)
+        for setting, most in self._limits.items():
+            evaluated.sparkSession.conf.set(f"spark.sql.execution.arrow.{setting}", most)
         told = evaluated.coalesce(tasks).mapInArrow(work, f"{_TOLD} binary").toArrow()
         return [from_bytes(part) for part in told[_TOLD].to_pylist()]
+
+
+def _limits(evaluated: StructType) -> dict[str, str]:
+    """Settings for the batches in which Spark passes rows to a task. If it has to keep a batch below a size, it asks
+    for the size of each nested column at each row.
+    """
+    nested = any(isinstance(column.dataType, ArrayType | MapType | StructType) for column in evaluated)
+    return {"maxBytesPerBatch": _NO_LIMIT, "maxRecordsPerBatch": "1000"} if nested else {}
 
 
 def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordBatch]) -> Part:

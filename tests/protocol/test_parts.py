@@ -233,6 +233,19 @@ def test_what_is_told_does_not_grow_with_the_records(tmp_path: Path) -> None:
     assert all(abs(one - other) < 100 for one, other in pairwise(sizes)), sizes
 
 
+def test_an_event_with_an_id_is_told_by_its_hash_and_little_more(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    plan = plan_of(load_project(write_project(tmp_path / "project", FILES)), tmp_path)
+    sizes = []
+    for number in (10_000, 50_000):
+        table = pa.Table.from_pylist(rows_of(0, [[Made(x % 3, x)] for x in range(number)]), ROWS)
+        part = tasks.build_part(plan, Assignment(1, {"visits": "id"}, SourceClock(), BASE), table.to_batches(5_000))
+        told = to_bytes(part)
+        assert from_bytes(told).ids == part.ids
+        sizes.append(len(told))
+    assert 8 < (sizes[1] - sizes[0]) / 40_000 < 14
+
+
 def test_what_ends_a_task_ends_the_micro_batch_with_the_same_error() -> None:
     cause = cast(Any, OSError(28, "No space left on device"))
     try:
