@@ -121,6 +121,13 @@ def append_files(
         table.load_as_version(following)
 
 
+def delete_files(table: DeltaTable, files: Iterable[NewFile]) -> None:
+    """Delete files of ``table`` that no commit will name."""
+    there = file_system(table)
+    for file in files:
+        there.delete_file(file.path)
+
+
 def _repeating(rows: pa.Table) -> list[str]:
     """The plain columns in which values repeat, by Parquet's names. The others are written faster without a
     dictionary.

@@ -36,10 +36,11 @@ from hourline_core.model.decoding import Decoding, decoding_of
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.new_files import NewFile, append_files
+from hourline_core.storage.new_files import NewFile, append_files, delete_files
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
 from hourline_core.storage.version_retention import STREAMED
+from speed_layer.intake.part import Part
 from speed_layer.recovery.reprocessing import drop_reprocessed
 
 
@@ -122,6 +123,16 @@ class SourceTables:
         another process writes there.
         """
         append_files(table, files, {"sequence": sequence}, [SPEED_WRITER], sequence)
+
+    def discard(self, part: Part) -> None:
+        """Delete the files that tasks have written, and that will not be committed."""
+        for table, files in (
+            (self.events, part.events),
+            (self.rejected, part.rejected),
+            (self.quarantine, part.quarantine),
+        ):
+            if table is not None:
+                delete_files(table, files)
 
 
 def open_source_tables(

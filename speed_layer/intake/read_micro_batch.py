@@ -112,7 +112,7 @@ class MicroBatchReader:
 
     def _run(self, evaluated: DataFrame, assignment: Assignment, records: int) -> Part:
         """What the tasks tell. Whether an id was seen before is known when all have told theirs: then they run again,
-        and leave those events out. The files of the first run are in no commit.
+        and leave those events out. The files of the first run are deleted.
         """
         part = sum_of(self.tasks.run(evaluated, assignment, records))
         ids = _ids(part)
@@ -120,6 +120,7 @@ class MicroBatchReader:
         if duplicates.num_rows:
             columns = (duplicates[name].to_pylist() for name in (TOPIC_ID, PARTITION, OFFSET, PLACE))
             addresses = frozenset(zip(*columns, strict=True))
+            self.source_tables.discard(part)
             part = sum_of(self.tasks.run(evaluated, replace(assignment, duplicates=addresses), records))
         return part
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -111,6 +112,8 @@ def test_the_first_event_of_an_id_counts_whatever_task_it_is_in(log: list[list[l
         names = ["sequence", "partition", "offset", columns.PLACE, "duplicate"]
         kept = tables.events.to_pyarrow_table(columns=names)
         assert sorted(zip(*(kept[column].to_pylist() for column in names), strict=True)) == archived
+        files = {file.name for file in Path(unquote(urlsplit(tables.events.table_uri).path)).glob("*.parquet")}
+        assert files == {Path(uri).name for uri in tables.events.file_uris()}, "no task has left a file"
         totals: Counter[datetime] = Counter()
         (provisional,) = tables.provisional.values()
         for tile in provisional.to_pyarrow_table().to_pylist():
