@@ -39,7 +39,7 @@ CHUNKS = st.lists(st.lists(ROW, min_size=1, max_size=4), min_size=1, max_size=3)
 
 
 def write(folder: Path, chunks: list[list[dict[str, Any]]]) -> NewFile:
-    writer = NewFileWriter(str(folder), {}, "events", SCHEMA)
+    writer = NewFileWriter(str(folder), {}, "events", pa.Table.from_pylist(chunks[0], SCHEMA))
     for chunk in chunks:
         writer.write(pa.Table.from_pylist(chunk, SCHEMA))
     return writer.close()
