@@ -5,6 +5,7 @@ import pickle
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,18 +113,25 @@ def _prepare(plan: bytes) -> tuple[IntakePlan, dict[str, Fold], NativeRecords | 
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows in chunks, in which all of each record are."""
+    """The rows in chunks, in which all of each record are. A record may fill many batches: each is looked at once."""
+    record: list[pa.Table] = []
+    """Rows of one record, of which more may follow."""
     waiting: list[pa.Table] = []
-    for batch in batches:
+    rows = size = 0
+    for batch in filter(len, batches):
         waiting.append(pa.table(batch))
-        if sum(map(len, waiting)) >= _ROWS_OF_CHUNK or sum(one.nbytes for one in waiting) >= _BYTES_OF_CHUNK:
-            rows = pa.concat_tables(waiting)
-            whole = rows.num_rows - _rows_of_last_record(rows)
-            if whole:
-                yield rows.slice(0, whole)
-            waiting = [rows.slice(whole)]
-    if rest := sum(map(len, waiting)):
-        yield pa.concat_tables(waiting).slice(0, rest)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _ROWS_OF_CHUNK or size >= _BYTES_OF_CHUNK:
+            new = pa.concat_tables(waiting)
+            others, waiting = new.num_rows - _rows_of_last_record(new), []
+            if others or (record and _last_address(record[-1]) != _last_address(new)):
+                yield pa.concat_tables([*record, new.slice(0, others)])
+                record = [new.slice(others)]
+                rows, size = record[0].num_rows, record[0].nbytes
+            else:
+                record.append(new)
+    if rows:
+        yield pa.concat_tables([*record, *waiting])
 
 
 def _rows_of_last_record(rows: pa.Table) -> int:
@@ -133,3 +141,7 @@ def _rows_of_last_record(rows: pa.Table) -> int:
     )
     others = np.flatnonzero(pc.or_kleene(differs, pc.not_equal(rows[TOPIC], rows[TOPIC][-1])).to_numpy())
     return int(rows.num_rows - (others[-1] + 1 if len(others) else 0))
+
+
+def _last_address(rows: pa.Table) -> tuple[Any, ...]:
+    return tuple(rows[name][-1].as_py() for name in (TOPIC, PARTITION, OFFSET))

@@ -53,7 +53,7 @@ def test_an_error_that_cannot_cross_is_left_to_spark_with_its_own_words(tmp_path
     class OfThisFunctionError(Exception):
         """Cannot be pickled."""
 
-    for raised in (OfThisFunctionError("its own words"), OfTwoArgumentsError("its own", "words")):
+    for raised in (OfTwoArgumentsError("its own", "words"), OfThisFunctionError("its own words")):
         with pytest.raises(type(raised), match="its own words"):
             failure_of(raised, tmp_path)
 
