@@ -4,7 +4,7 @@ import gc
 import pickle
 import traceback
 from collections.abc import Iterable, Iterator
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,7 @@ def _can_cross(error: Exception) -> bool:
     return True
 
 
-@cache
+@lru_cache(maxsize=100)  # one for each source, and for each start after a change of its tables
 def _prepare(plan: bytes) -> tuple[IntakePlan, dict[str, Fold], NativeRecords | None]:
     """The plan, the folds of its metrics, and what evaluates the records if the task does: made once in a worker, which
     lives on.
