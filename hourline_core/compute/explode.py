@@ -5,18 +5,19 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.model import Source
-from hourline_core.model.scratch_columns import NOT_TAKEN, PLACE, REASON, VALUE
+from hourline_core.model.scratch_columns import NOT_TAKEN, PLACE, REASON, VALUE, VALUE_CRC
 
 
 def explode(records: DataFrame, source: Source) -> DataFrame:
     """One row for each element of the array that the source's ``explode`` gives, with PLACE and the element.
 
-    ``records`` are decoded, and have ``record``, VALUE, and REASON (why the record as a whole is rejected). No record
-    is dropped. One that is rejected, not taken, or has no value, stays one row with the place 0. One whose array is
-    empty or null stays one row with the place null. The fields that the expression names are left out.
+    ``records`` are decoded, and have ``record``, VALUE, VALUE_CRC, and REASON (why the record as a whole is rejected).
+    No record is dropped. One that is rejected, not taken, or has no value, stays one row with the place 0. One whose
+    array is empty or null stays one row with the place null. VALUE is on the first row of each record alone. The fields
+    that the expression names are left out.
     """
     ((name, expression),) = source.explode.items()
-    is_readable = F.col(NOT_TAKEN).isNull() & F.col(VALUE).isNotNull() & F.col(REASON).isNull()
+    is_readable = F.col(NOT_TAKEN).isNull() & F.col(VALUE_CRC).isNotNull() & F.col(REASON).isNull()
     others = [
         column
         for column in records.columns
@@ -24,4 +25,8 @@ def explode(records: DataFrame, source: Source) -> DataFrame:
     ]
     elements = F.posexplode_outer(F.when(is_readable, F.expr(expression))).alias(PLACE, name)
     exploded = with_nullable_parts(records.select(*others, elements), [name])
-    return exploded.withColumn(PLACE, F.when(is_readable, F.col(PLACE)).otherwise(0))
+    is_first = F.coalesce(PLACE, F.lit(0)) == 0
+    # Spark copies the rows: with the bytes of their record on each, a large record of many events is too much for it.
+    return exploded.withColumns(
+        {PLACE: F.when(is_readable, F.col(PLACE)).otherwise(0), VALUE: F.when(is_first, F.col(VALUE))}
+    )

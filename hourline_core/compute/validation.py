@@ -52,23 +52,25 @@ def validate(
 
     Returns one row for each event, and for each record without one: their columns, VALUE_CRC, PLACE and OUTCOME.
     Rejected events have REASON. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. VALUE is on the
-    rows that keep it. All else is null. ``branches`` say which records the source takes; None: all. ``keep`` are
-    further columns of ``records`` that the rows keep.
+    rows that keep it; with ``explode``, on the first row of each record. All else is null. ``branches`` say which
+    records the source takes; None: all. ``keep`` are further columns of ``records`` that the rows keep.
     """
-    taken = with_branch(records.withColumn(PLACE, F.lit(0)), branches)
+    with_crc = records.withColumns({PLACE: F.lit(0), VALUE_CRC: F.crc32(F.col(VALUE))})
+    taken = with_branch(with_crc, branches)
     read = read_records(taken, source)
     validated = (read if event_time_field(source) else _with_times(read, source)).withColumn(
         OUTCOME,
         F.when(F.col(NOT_TAKEN).isNotNull(), F.col(NOT_TAKEN))
-        .when(F.col(VALUE).isNull(), "tombstone")
+        .when(F.col(VALUE_CRC).isNull(), "tombstone")
         .when(F.col(PLACE).isNull(), "empty")
         .when(F.col(REASON).isNull(), "accepted")
         .otherwise("rejected"),
     )
     is_accepted = F.col(OUTCOME) == "accepted"
-    # A record's bytes are kept once, unless several of its events are rejected.
-    is_kept = is_accepted & (F.col(PLACE) == 0) | (F.col(OUTCOME) == "empty")
-    is_kept = (F.lit(source.raw) & is_kept) | (F.col(OUTCOME) == "rejected")
+    if source.explode:  # Which of its events are rejected is not known at its first one.
+        is_kept = F.col(NOT_TAKEN).isNull()
+    else:
+        is_kept = F.col(OUTCOME).isin("accepted", "rejected") if source.raw else F.col(OUTCOME) == "rejected"
     return validated.select(
         *keep,
         TOPIC,
@@ -83,7 +85,7 @@ def validate(
         OUTCOME,
         REASON,
         F.when(is_kept, F.col(VALUE)).alias(VALUE),
-        F.crc32(F.col(VALUE)).alias(VALUE_CRC),
+        VALUE_CRC,
         F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
         F.when(is_accepted, F.expr(assign_pane(EVENT_TIME, HOURLY.pane))).alias(HOUR),
         *(F.when(is_accepted, F.col(name)).alias(name) for name in source.event_fields),
@@ -98,7 +100,7 @@ def _with_times(records: DataFrame, source: Source) -> DataFrame:
         types = dict(events.dtypes)
         checks = [check for name in source.explode for check in _checks_of_number(name, types[name])]
         events = events.withColumn(REASON, F.coalesce(REASON, *checks))
-    has_event = F.col(NOT_TAKEN).isNull() & F.col(VALUE).isNotNull() & F.col(PLACE).isNotNull()
+    has_event = F.col(NOT_TAKEN).isNull() & F.col(VALUE_CRC).isNotNull() & F.col(PLACE).isNotNull()
     return read_times(events, source, has_event & F.col(REASON).isNull())
 
 

@@ -47,6 +47,7 @@ from speed_layer.intake.record_rows import (
     of_topic,
     offsets_by_partition,
     partitions_of,
+    with_kept_values,
     with_outcome,
     with_topic_ids,
 )
@@ -75,6 +76,8 @@ class PartBuilder:
             headers = headers_of(rows[HEADERS_TEXT].combine_chunks())
             rows = rows.drop_columns([HEADERS_TEXT]).append_column(HEADERS, headers)
         rows = with_topic_ids(rows, self._assignment.topic_ids)
+        if self._plan.source.explode:
+            rows = with_kept_values(rows, raw=self._plan.source.raw)
         counted = self._assignment.counted
         fresh = self._mark_duplicates(keep(rows, pa.array(~counted.mark(rows))))
         accepted = accepted_of(fresh)

@@ -20,6 +20,7 @@ from hourline_core.model.scratch_columns import (
     RECORD_TIMESTAMP,
     TOPIC,
     TOPIC_ID,
+    VALUE,
     VALUE_CRC,
 )
 
@@ -55,6 +56,20 @@ def number_of_records(rows: pa.Table) -> int:
     """
     exploded = pc.any(pc.greater(rows[PLACE], 0)).as_py()
     return len(rows.group_by([TOPIC_ID, PARTITION, OFFSET]).aggregate([]) if exploded else rows)
+
+
+def with_kept_values(rows: pa.Table, *, raw: bool) -> pa.Table:
+    """The rows of exploded records, whose VALUE is on the first row of each, with VALUE on those that keep it: on the
+    first one if ``raw`` records are kept, unless it has none, and on all rejected ones.
+    """
+    numbers, outcomes = np.arange(rows.num_rows), rows[OUTCOME]
+    is_first = rows[PLACE].to_numpy() == 0
+    kept = pc.equal(outcomes, "rejected").to_numpy()
+    if raw:
+        kept |= is_first & pc.is_in(outcomes, pa.array(["accepted", "empty"])).to_numpy()
+    firsts = np.maximum.accumulate(np.where(is_first, numbers, 0))
+    values = rows[VALUE].take(pa.array(firsts, mask=~kept))
+    return rows.set_column(rows.column_names.index(VALUE), VALUE, values)
 
 
 def with_topic_ids(rows: pa.Table, topic_ids: Mapping[str, str]) -> pa.Table:

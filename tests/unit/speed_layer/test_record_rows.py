@@ -1,9 +1,10 @@
-"""Whether Kafka may have more than a micro-batch has read."""
+"""Whether Kafka may have more than a micro-batch has read, and which rows keep the bytes of their record."""
 
 import pyarrow as pa
+import pytest
 
-from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC_ID
-from speed_layer.intake.record_rows import is_full, offsets_by_partition
+from hourline_core.model.scratch_columns import OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID, VALUE
+from speed_layer.intake.record_rows import is_full, offsets_by_partition, with_kept_values
 
 
 def rows(*offsets: tuple[int, int]) -> dict[tuple[str, int], tuple[int, int]]:
@@ -34,3 +35,24 @@ def test_offsets_without_a_record_count() -> None:
 def test_a_micro_batch_with_much_less_is_not_full() -> None:
     assert not is_full(rows((0, 0), (0, 1), (1, 7)), most=100)
     assert not is_full(rows(), most=100)
+
+
+@pytest.mark.parametrize(
+    ("raw", "kept"),
+    [
+        (True, [b"a", None, b"a", None, b"b", b"c", None, None]),
+        (False, [None, None, b"a", None, b"b", None, None, None]),
+    ],
+)
+def test_the_value_of_an_exploded_record_is_on_its_first_event_and_on_all_rejected_ones(
+    raw: bool, kept: list[bytes | None]
+) -> None:
+    outcomes = ["accepted", "accepted", "rejected", "accepted", "rejected", "empty", "tombstone", "not_taken"]
+    rows = pa.table(
+        {
+            PLACE: pa.array([0, 1, 2, 3, 0, 0, 0, 0], pa.int32()),
+            OUTCOME: outcomes,
+            VALUE: pa.array([b"a", None, None, None, b"b", b"c", None, None], pa.binary()),
+        }
+    )
+    assert with_kept_values(rows, raw=raw)[VALUE].to_pylist() == kept
