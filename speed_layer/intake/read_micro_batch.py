@@ -112,17 +112,25 @@ class MicroBatchReader:
 
     def _run(self, evaluated: DataFrame, assignment: Assignment, records: int) -> Part:
         """What the tasks tell. Whether an id was seen before is known when all have told theirs: then they run again,
-        and leave those events out. The files of the first run are deleted.
+        and leave those events out. The files of the run before are deleted.
+
+        In between, Kafka may have compacted away the first event of an id. Then another one is the first, and the tasks
+        run once more.
         """
-        part = sum_of(self.tasks.run(evaluated, assignment, records))
+        while True:
+            part = sum_of(self.tasks.run(evaluated, assignment, records))
+            duplicates = self._find_duplicates(part)
+            if duplicates == assignment.duplicates:
+                return part
+            self.source_tables.discard(part)
+            assignment = replace(assignment, duplicates=duplicates)
+
+    def _find_duplicates(self, part: Part) -> frozenset[tuple[str, int, int, int]]:
+        """The addresses of events whose ids were seen before, in these records or earlier."""
         ids = _ids(part)
         duplicates = ids.filter(pa.array(self._deduplicator.duplicates(ids)))
-        if duplicates.num_rows:
-            columns = (duplicates[name].to_pylist() for name in (TOPIC_ID, PARTITION, OFFSET, PLACE))
-            addresses = frozenset(zip(*columns, strict=True))
-            self.source_tables.discard(part)
-            part = sum_of(self.tasks.run(evaluated, replace(assignment, duplicates=addresses), records))
-        return part
+        columns = (duplicates[name].to_pylist() for name in (TOPIC_ID, PARTITION, OFFSET, PLACE))
+        return frozenset(zip(*columns, strict=True))
 
     def _clock_after(self, part: Part, origin: Origin) -> SourceClock:
         """The source's clock after what the tasks have read."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -119,3 +119,27 @@ def test_the_first_event_of_an_id_counts_whatever_task_it_is_in(log: list[list[l
         for tile in provisional.to_pyarrow_table().to_pylist():
             totals[tile["hour"]] += tile["n"]
         assert +totals == +counted
+
+
+class CompactedTask(TaskOfEachPartition):
+    """Kafka compacts the first record away once the tasks have read it."""
+
+    def __init__(self, plan: IntakePlan) -> None:
+        super().__init__(plan)
+        self.runs = 0
+
+    def run(self, evaluated: Sequence[pa.Table], assignment: Assignment, size: int) -> list[Part]:
+        self.runs += 1
+        return super().run([of.slice(0 if self.runs == 1 else 1) for of in evaluated], assignment, size)
+
+
+def test_an_id_whose_first_event_is_compacted_away_while_it_is_read_counts_once(tmp_path: Path) -> None:
+    tables, reader, committer = start(tmp_path)
+    reader.tasks = tasks = cast(Any, CompactedTask(reader.tasks.plan))
+    rows = pa.Table.from_pylist(rows_of(0, [[Made(0, 1)], [Made(0, 1)], [Made(0, 1)]]), ROWS)
+    read = reader.read(cast(DataFrame, [rows]), Origin({"visits": "id"}), {("visits", 0): 5}, 1)
+    assert read
+    finished = committer.commit(read)
+    assert (finished.accepted, finished.duplicates, tasks.runs) == (1, 1, 3)
+    (provisional,) = tables.provisional.values()
+    assert [tile["n"] for tile in provisional.to_pyarrow_table().to_pylist()] == [1]

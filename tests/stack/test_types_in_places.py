@@ -39,6 +39,7 @@ from hourline_core.model.scratch_columns import (
     PLACE,
     REASON,
     VALUE,
+    VALUE_CRC,
 )
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.nullable_schema import nullable_schema
@@ -273,7 +274,7 @@ def archived_schema(spark: SparkSession, source: Source) -> pa.Schema:
 def records_of(spark: SparkSession, source: Source) -> DataFrame:
     whole = source.model_copy(update={"explode": {}})
     texts = {name: F.lit(None).cast("string") for name in (NOT_TAKEN, REASON)}
-    return events_of(spark, whole).withColumns({**texts, VALUE: F.lit(b"{}")})
+    return events_of(spark, whole).withColumns({**texts, VALUE: F.lit(b"{}"), VALUE_CRC: F.crc32(F.lit(b"{}"))})
 
 
 def events_of(spark: SparkSession, source: Source) -> DataFrame:
