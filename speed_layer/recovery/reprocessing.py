@@ -52,7 +52,7 @@ class Reprocessing:
 
     def meet(self, topic_ids: Collection[str]) -> None:
         """Take up topics that were not there at the start. Spark reads them from their beginning, also one that the
-        source has read in an earlier run. What was read of them is committed.
+        source has read in an earlier run. All that was read of them must be committed.
         """
         new = set(topic_ids) - self._met
         self._met |= new
