@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from batch_layer.decoding.changed_hours import read_changed_hours
-from batch_layer.plan import Job, open_job
+from batch_layer.job import Job, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import prepare
 from batch_layer.reports.renewing import renew_overview

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from batch_layer.read_archive import SourceEvents, keep_hours
 from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals, no_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation

@@ -7,11 +7,10 @@ will do.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
@@ -21,16 +20,12 @@ from hourline_core.ledger.coverage import HourVersions
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.pending_declarations import find_pending
 from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.model import DeclaredMetric, Metric, Project, Source, declaration_hash, expectations_hash
+from hourline_core.model import Metric, Project, declaration_hash, expectations_hash
 from hourline_core.model.hours import Clock, HourRange, sql_timestamp, wall_clock
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.database import open_database
 from hourline_core.sql.problems import read_problems
-from hourline_core.sql.user_functions import install_functions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FORCED = "forced"
 """The reason of an hour that is recomputed only because a person asked: it is final, or what blocked it has not
@@ -74,7 +69,7 @@ def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall
     sources that use wall time. Raises TableError.
     """
     with open_database(project, clock, {_METRIC_HOURS}) as (database, snapshot):
-        hours = _plan(project, database, snapshot, metrics)
+        hours = list_hours(project, database, snapshot, metrics)
     closed = _retry_windows(project, [planned for planned in hours if planned.closed])
     return [planned for planned in closed if planned.reason != FORCED]
 
@@ -86,7 +81,7 @@ def plan_range(
     TableError.
     """
     with open_database(project, clock, {_METRIC_HOURS}) as (database, snapshot):
-        return _plan(project, database, snapshot, metrics, hours)
+        return list_hours(project, database, snapshot, metrics, hours)
 
 
 def plan_problem(project: Project, id: str, clock: Clock = wall_clock) -> list[PlannedHour]:
@@ -98,7 +93,7 @@ def plan_problem(project: Project, id: str, clock: Clock = wall_clock) -> list[P
         problem = problems.find(id)
         cells = {(one.metric, one.hour) for one in problem.hours}
         spanning = HourRange.spanning([hour for _, hour in cells])
-        hours = _plan(project, database, snapshot, None, spanning)
+        hours = list_hours(project, database, snapshot, None, spanning)
         planned = [item for item in hours if (item.metric, item.hour) in cells]
         if not planned:
             pending = [one.in_words() for one in find_pending(project, snapshot) if one.metric in problem.metrics]
@@ -118,108 +113,7 @@ def read_clocks(project: Project, clock: Clock = wall_clock) -> dict[str, dateti
     return {name: row[0] if row else None for name, row in newest.items()} | wall
 
 
-@dataclass(frozen=True)
-class Job:
-    """The hours that one job recomputes, and the one snapshot that all its steps read."""
-
-    project: Project
-    hours: list[PlannedHour]
-    """With the numbers of events by the snapshot."""
-    left_out: list[PlannedHour]
-    """Hours that another process has published since they were planned."""
-    database: duckdb.DuckDBPyConnection
-    """DuckDB with the snapshot attached, and the sketch functions."""
-    snapshot: Snapshot
-    clock: Clock
-    spark: Callable[[], "SparkSession"]
-    """Start Spark on the first call."""
-    changed: Mapping[str, ChangedHours] = field(default_factory=dict)
-    """By source, what became of its records that other declarations have decoded."""
-    at_once: Mapping[str, Collection[datetime]] = field(default_factory=dict)
-    """By metric, the hours (UTC) between which events move. Either all of them are published, or none."""
-
-    @property
-    def sources(self) -> list[Source]:
-        """The sources of the hours, in order."""
-        return [self.project.sources[name] for name in sorted({item.source for item in self.hours})]
-
-    def has_events(self, source: Source) -> bool:
-        """Whether ``source`` may have an event in one of the hours, by the snapshot."""
-        changed = self.changed.get(source.name)
-        entered = changed.entered if changed else {}
-        return any(item.events or item.hour in entered for item in self.hours if item.source == source.name)
-
-    def metrics_of(self, source: Source) -> list[Metric]:
-        """The metrics of the hours over ``source``, in order."""
-        return [self.project.metrics[n] for n in sorted({i.metric for i in self.hours if i.source == source.name})]
-
-    def hours_of_source(self, source: Source) -> list[datetime]:
-        """The hours (UTC) of all metrics over ``source``, in order."""
-        return sorted({item.hour for item in self.hours if item.source == source.name})
-
-    def hours_of_metric(self, metric: Metric) -> list[datetime]:
-        """The hours (UTC) of ``metric``, in order."""
-        return sorted(item.hour for item in self.hours if item.metric == metric.name)
-
-
-@contextmanager
-def open_job(
-    project: Project, planned: list[PlannedHour], clock: Clock, spark: Callable[[], "SparkSession"]
-) -> Iterator[Job]:
-    """A job over those hours of ``planned`` that no other process has published meanwhile. Its tables are attached
-    within the block. Raises TableError.
-    """
-    with open_database(project, clock) as (database, snapshot):
-        install_functions(database, (tables.metric for tables in snapshot.metrics))
-        current = _current(project, database, snapshot, planned)
-        pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
-        left_out = [item for item, now in pairs if _is_done_since(item, now)]
-        # An event may have come since, so that Spark is needed after all.
-        hours = [replace(item, events=now.events) for item, now in pairs if not _is_done_since(item, now)]
-        yield Job(project, hours, left_out, database, snapshot, clock, spark)
-
-
-def join_moved_hours(job: Job) -> Job:
-    """``job`` with what decoding anew changes, once that is done up to the sequences of its snapshot. Hours between
-    which events move join it, so that they are published at once.
-    """
-    changed: dict[str, ChangedHours] = {}
-    at_once: dict[str, set[datetime]] = {}
-    hours = list(job.hours)
-    for source in job.sources:
-        up_to = job.snapshot.progress[source.name].sequence
-        of_source = read_changed_hours(job.database, job.project, source, up_to)
-        if of_source is None:
-            continue
-        changed[source.name] = of_source
-        for metric in job.metrics_of(source):
-            if moved := of_source.to_publish_at_once(DeclaredMetric(source, metric), job.snapshot):
-                at_once[metric.name] = moved
-                spanning = _plan(
-                    job.project, job.database, job.snapshot, [metric.name], HourRange.spanning(sorted(moved))
-                )
-                known = {(item.metric, item.hour) for item in hours}
-                hours += [item for item in spanning if item.hour in moved and (item.metric, item.hour) not in known]
-    hours.sort(key=lambda item: (item.hour, item.metric))
-    return replace(job, hours=hours, changed=changed, at_once=at_once)
-
-
-def _current(
-    project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, planned: list[PlannedHour]
-) -> dict[tuple[str, datetime], PlannedHour]:
-    """By metric and hour, the hours around those of ``planned`` as the snapshot has them."""
-    if not planned:
-        return {}
-    hours = HourRange.spanning([item.hour for item in planned])
-    return {(item.metric, item.hour): item for item in _plan(project, database, snapshot, None, hours)}
-
-
-def _is_done_since(planned: PlannedHour, now: PlannedHour) -> bool:
-    """Whether the hour was published or blocked since it was planned, and no late event has revised it again."""
-    return (now.version, now.staged) != (planned.version, planned.staged) and now.reason == FORCED
-
-
-def _plan(
+def list_hours(
     project: Project,
     database: duckdb.DuckDBPyConnection,
     snapshot: Snapshot,

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from batch_layer.drift.measure import measure_drift
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.reports.renewing import renew_overview
 from batch_layer.stage import StagedMetric

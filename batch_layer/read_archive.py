@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.deduplication import mark_first
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from hourline_core.compute.archive import as_declared, from_archive, read_version
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour

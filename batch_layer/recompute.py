@@ -2,7 +2,7 @@
 
 A job is a pipeline, in which each step hands one object on:
 
-    plan       plan.py          PlannedHour    which hours, and why; ``Job``: those still to recompute, in one snapshot
+    plan       plan.py, job.py  PlannedHour    which hours, and why; ``Job``: those still to recompute, in one snapshot
     decode     decoding/        ChangedHours   records that another declaration has decoded, decoded anew
     read       read_archive.py  SourceEvents   the archived events of these hours, up to the cutoff
     aggregate  aggregate.py     SourceTiles    the tiles of each metric, and totals by hour (tiles_and_totals.py)
@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 from batch_layer.aggregate import aggregate
 from batch_layer.decoding.decode_anew import decode_anew
 from batch_layer.decoding.to_decode import sources_to_decode
-from batch_layer.plan import Job, PlannedHour, join_moved_hours, open_job
+from batch_layer.job import Job, join_moved_hours, open_job
+from batch_layer.plan import PlannedHour
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
 from batch_layer.read_archive import read_events

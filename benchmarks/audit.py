@@ -23,7 +23,8 @@ from rich.table import Table
 
 from batch_layer import publish
 from batch_layer.audit import run_audit
-from batch_layer.plan import PlannedHour, open_job, plan_range
+from batch_layer.job import open_job
+from batch_layer.plan import PlannedHour, plan_range
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import run_job

@@ -22,7 +22,7 @@ from batch_layer.audit.past_hours import choose, read_closed_hours, read_publish
 from batch_layer.audit.validator import Validator
 from batch_layer.audit.volume import compare_volume, read_arrivals
 from batch_layer.audit.window_results import validate_windows
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from batch_layer.read_archive import ArchivedEvents
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.ledger.metric_tables import MetricTables

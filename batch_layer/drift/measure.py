@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from batch_layer.drift.by_cause import Drift, HourDrift
 from batch_layer.drift.stages_from_archive import replay
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from batch_layer.stage import StagedMetric
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql, stored_types

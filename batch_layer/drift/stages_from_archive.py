@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from batch_layer.read_archive import ArchivedEvents, keep_counted
 from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import find_failed

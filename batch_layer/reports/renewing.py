@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from batch_layer.publication import MetricPublication
 from batch_layer.reports.overview import write_overview
 from batch_layer.reports.site import prune, writing

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch_layer.audit.run_audit import AuditedSource
-from batch_layer.plan import Job
+from batch_layer.job import Job
 from batch_layer.reports.audit_page import write_page
 from batch_layer.reports.site import writing
 from hourline_core.ledger.layout import QUALITY_SCHEMA

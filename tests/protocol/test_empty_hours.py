@@ -18,7 +18,8 @@ from deltalake import DeltaTable, write_deltalake
 
 import serving_layer
 from batch_layer import recompute as recomputing
-from batch_layer.plan import PlannedHour, open_job, plan
+from batch_layer.job import open_job
+from batch_layer.plan import PlannedHour, plan
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import serving_layer
 from batch_layer.aggregate import MetricTiles
-from batch_layer.plan import open_job
+from batch_layer.job import open_job
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.publish import commit
 from batch_layer.recompute_outcome import results_since

@@ -8,7 +8,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import serving_layer
-from batch_layer.plan import PlannedHour, open_job, plan_range
+from batch_layer.job import open_job
+from batch_layer.plan import PlannedHour, plan_range
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import run_job

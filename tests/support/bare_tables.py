@@ -15,7 +15,8 @@ import pyarrow as pa
 import serving_layer
 from batch_layer.aggregate import MetricTiles
 from batch_layer.drift.by_cause import HourDrift
-from batch_layer.plan import PlannedHour, open_job
+from batch_layer.job import open_job
+from batch_layer.plan import PlannedHour
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan

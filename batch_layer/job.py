@@ -1,0 +1,121 @@
+"""A job: the hours that are recomputed together, and the one snapshot that all of its steps read."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from batch_layer.decoding.changed_hours import ChangedHours, read_changed_hours
+from batch_layer.plan import FORCED, PlannedHour, list_hours
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.model import DeclaredMetric, Metric, Project, Source
+from hourline_core.model.hours import Clock, HourRange
+from hourline_core.sql.database import open_database
+from hourline_core.sql.user_functions import install_functions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Job:
+    """The hours that one job recomputes, and the one snapshot that all its steps read."""
+
+    project: Project
+    hours: list[PlannedHour]
+    """With the numbers of events by the snapshot."""
+    left_out: list[PlannedHour]
+    """Hours that another process has published since they were planned."""
+    database: duckdb.DuckDBPyConnection
+    """DuckDB with the snapshot attached, and the sketch functions."""
+    snapshot: Snapshot
+    clock: Clock
+    spark: Callable[[], "SparkSession"]
+    """Start Spark on the first call."""
+    changed: Mapping[str, ChangedHours] = field(default_factory=dict)
+    """By source, what became of its records that other declarations have decoded."""
+    at_once: Mapping[str, Collection[datetime]] = field(default_factory=dict)
+    """By metric, the hours (UTC) between which events move. Either all of them are published, or none."""
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources of the hours, in order."""
+        return [self.project.sources[name] for name in sorted({item.source for item in self.hours})]
+
+    def has_events(self, source: Source) -> bool:
+        """Whether ``source`` may have an event in one of the hours, by the snapshot."""
+        changed = self.changed.get(source.name)
+        entered = changed.entered if changed else {}
+        return any(item.events or item.hour in entered for item in self.hours if item.source == source.name)
+
+    def metrics_of(self, source: Source) -> list[Metric]:
+        """The metrics of the hours over ``source``, in order."""
+        return [self.project.metrics[n] for n in sorted({i.metric for i in self.hours if i.source == source.name})]
+
+    def hours_of_source(self, source: Source) -> list[datetime]:
+        """The hours (UTC) of all metrics over ``source``, in order."""
+        return sorted({item.hour for item in self.hours if item.source == source.name})
+
+    def hours_of_metric(self, metric: Metric) -> list[datetime]:
+        """The hours (UTC) of ``metric``, in order."""
+        return sorted(item.hour for item in self.hours if item.metric == metric.name)
+
+
+@contextmanager
+def open_job(
+    project: Project, planned: list[PlannedHour], clock: Clock, spark: Callable[[], "SparkSession"]
+) -> Iterator[Job]:
+    """A job over those hours of ``planned`` that no other process has published meanwhile. Its tables are attached
+    within the block. Raises TableError.
+    """
+    with open_database(project, clock) as (database, snapshot):
+        install_functions(database, (tables.metric for tables in snapshot.metrics))
+        current = _current(project, database, snapshot, planned)
+        pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
+        left_out = [item for item, now in pairs if _is_done_since(item, now)]
+        # An event may have come since, so that Spark is needed after all.
+        hours = [replace(item, events=now.events) for item, now in pairs if not _is_done_since(item, now)]
+        yield Job(project, hours, left_out, database, snapshot, clock, spark)
+
+
+def join_moved_hours(job: Job) -> Job:
+    """``job`` with what decoding anew changes, once that is done up to the sequences of its snapshot. Hours between
+    which events move join it, so that they are published at once.
+    """
+    changed: dict[str, ChangedHours] = {}
+    at_once: dict[str, set[datetime]] = {}
+    hours = list(job.hours)
+    for source in job.sources:
+        up_to = job.snapshot.progress[source.name].sequence
+        of_source = read_changed_hours(job.database, job.project, source, up_to)
+        if of_source is None:
+            continue
+        changed[source.name] = of_source
+        for metric in job.metrics_of(source):
+            if moved := of_source.to_publish_at_once(DeclaredMetric(source, metric), job.snapshot):
+                at_once[metric.name] = moved
+                spanning = list_hours(
+                    job.project, job.database, job.snapshot, [metric.name], HourRange.spanning(sorted(moved))
+                )
+                known = {(item.metric, item.hour) for item in hours}
+                hours += [item for item in spanning if item.hour in moved and (item.metric, item.hour) not in known]
+    hours.sort(key=lambda item: (item.hour, item.metric))
+    return replace(job, hours=hours, changed=changed, at_once=at_once)
+
+
+def _current(
+    project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, planned: list[PlannedHour]
+) -> dict[tuple[str, datetime], PlannedHour]:
+    """By metric and hour, the hours around those of ``planned`` as the snapshot has them."""
+    if not planned:
+        return {}
+    hours = HourRange.spanning([item.hour for item in planned])
+    return {(item.metric, item.hour): item for item in list_hours(project, database, snapshot, None, hours)}
+
+
+def _is_done_since(planned: PlannedHour, now: PlannedHour) -> bool:
+    """Whether the hour was published or blocked since it was planned, and no late event has revised it again."""
+    return (now.version, now.staged) != (planned.version, planned.staged) and now.reason == FORCED
