@@ -31,6 +31,7 @@ from hourline_core.sql.merge import (
     stored_types,
     values_sql,
 )
+from hourline_core.sql.revised_sessions import create_revised_sessions_sql
 from hourline_core.sql.session_windows import session_rows_sql, sessions_sql
 from hourline_core.sql.tables import KEPT_BYTES, provisional_is_kept
 from hourline_core.sql.windows import (
@@ -118,7 +119,8 @@ def _views_of_metric(tables: MetricTables, snapshot: Snapshot, functions: bool) 
 
 def _views_of_rollup(tables: MetricTables, base: MetricTables, snapshot: Snapshot, functions: bool) -> Iterator[Part]:
     """The views of a metric over another one, whose tables get its name, too."""
-    names, of_base = ([f"{table}_{one.name}" for table in ("hours", "provisional")] for one in (tables, base))
+    kinds = ["hours", "provisional", *([] if tables.final is None else ["final"])]
+    names, of_base = ([f"{kind}_{one.name}" for kind in kinds] for one in (tables, base))
     same = [f"CREATE VIEW hourline.{name} AS FROM hourline.{of}" for name, of in zip(names, of_base, strict=True)]
     yield Part(_in_schema(names), _in_schema(of_base), lambda _: same)
 
@@ -141,6 +143,8 @@ def _result_parts(tables: MetricTables, sequence: int, needs: tuple[str, ...], c
         views += [metric.hourly_views[0], windowed]
         needs = (*needs, f"hourline.source_hours_{tables.source.name}")
         if isinstance(metric.window, SessionWindow):  # which are found among the rows
+            yield _revised_sessions_part(tables, sequence)
+            needs = (*needs, f"hourline.revised_{tables.name}")
             listed = f"CREATE VIEW hourline.windows_{tables.name} AS {sessions_sql(tables, windowed)}"
             yield Part(_in_schema([f"windows_{tables.name}"]), (windowed,), lambda _: [listed])
         else:
@@ -158,6 +162,16 @@ def _finished_views(tables: MetricTables, metric: Metric, stored: Mapping[str, s
         yield f"CREATE VIEW hourline.windowed_{tables.name} AS {rows}"
         windows = finished_windows_sql(metric, stored, f"FROM hourline.windowed_{tables.name}")
         yield f"CREATE VIEW {identifier(metric.name)} AS {windows}"
+
+
+def _revised_sessions_part(tables: MetricTables, sequence: int) -> Part:
+    layers = ["provisional", *([] if tables.final is None else ["final"])]
+
+    def create(connection: duckdb.DuckDBPyConnection) -> list[str]:
+        return [create_revised_sessions_sql(tables, sequence, revised_hours(connection, tables))]
+
+    needs = _in_schema([f"{kind}_{tables.name}" for kind in ("hours", *layers)])
+    return Part(_in_schema([f"revised_{tables.name}"]), needs, create)
 
 
 def _windows_part(tables: MetricTables, windows: Window, sequence: int) -> Part:

@@ -51,29 +51,35 @@ def session_rows_sql(tables: MetricTables, starts: Starts | None = None) -> str:
     view ``<metric>_states``: a row for each row of that view that is of a session with a start within ``starts`` (None:
     of all sessions). It reads no more hours than these need.
 
-    A session begins with its first event, and ends with the gap after its last one. Its state is the weakest of the
-    hours in which an event could join it, and at most ``provisional`` until its source's clock has passed its end. It
-    is closed when these hours are.
+    A session begins with its first event, and ends with the gap after its last one. It is at most ``revised`` if late
+    events have revised it (see revised_sessions.py), and at most ``provisional`` until its source's clock has passed
+    its end. Otherwise its state is the weakest of the hours in which an event could join it, where a revised hour
+    counts as final. It is closed when these hours are.
     """
-    session = _session_of(tables)
+    session = session_of(tables)
     needed = _needed(session, starts) if starts else ""
     states = f"SELECT * EXCLUDE (state) FROM {tables.metric.name}_states {needed}"
     return f"""
         WITH sessions AS (
             {rows_of_sessions_sql(session, tables.metric.dimensions, states)}
+        ), known AS (
+            SELECT sessions.*, r.hour AS _revised FROM sessions LEFT JOIN hourline.revised_{tables.name} r
+            ON {same_group_sql(tables.metric.dimensions, "sessions", "r")} AND sessions.window_start = r.window_start
         ), placed AS (
-            SELECT sessions.*, {first_hour_sql(session)} AS _from, {last_hour_sql()} AS _until,
+            SELECT known.*, {first_hour_sql(session)} AS _from, {last_hour_sql()} AS _until,
                    coalesce(window_end < _clock, false) AS _passed,
                    coalesce({closes_sql(tables.source)} <= epoch_us(_clock), false) AS _closed
-            FROM sessions, (SELECT max(clock) AS _clock FROM hourline.source_hours_{tables.source.name})
+            FROM known, (SELECT max(clock) AS _clock FROM hourline.source_hours_{tables.source.name})
         )
         SELECT window_start, window_end, state, _weakest_hour, _closed,
-               placed.* EXCLUDE (window_start, window_end, _from, _until, _passed, _closed)
+               placed.* EXCLUDE (window_start, window_end, _revised, _from, _until, _passed, _closed)
         FROM placed, LATERAL (
             SELECT {weakest_sql()} AS state, arg_min(hour, ({weakness_sql()}, hour)) AS _weakest_hour
             FROM (
                 SELECT state, hour FROM hourline.hours_{tables.name}
-                WHERE state <> 'final' AND epoch_us(hour) BETWEEN _from AND _until
+                WHERE state NOT IN ('final', 'revised') AND epoch_us(hour) BETWEEN _from AND _until
+                UNION ALL
+                SELECT 'revised', _revised WHERE _revised IS NOT NULL
                 UNION ALL
                 SELECT if(_passed, 'final', 'provisional'), NULL
             )
@@ -122,6 +128,12 @@ def rows_of_sessions_sql(session: SessionWindow, dimensions: Iterable[str], rows
         FROM sessions"""
 
 
+def same_group_sql(dimensions: Iterable[str], one: str, other: str) -> str:
+    """The condition that rows of the tables ``one`` and ``other`` have the same ``dimensions``. Nulls are equal."""
+    same = [f"{one}.{name} IS NOT DISTINCT FROM {other}.{name}" for name in map(identifier, dimensions)]
+    return " AND ".join(["true", *same])
+
+
 def first_hour_sql(session: SessionWindow) -> str:
     """DuckDB SQL for the first hour in which an event could join the session from window_start to window_end, in
     microseconds since 1970.
@@ -148,22 +160,26 @@ def listed_sessions_sql(tables: MetricTables, starts: Starts | None) -> str:
 
 def longest_sql(tables: MetricTables) -> str:
     """DuckDB SQL for the longest time between the start of a session and its end."""
-    session = _session_of(tables)
+    session = session_of(tables)
     return f"INTERVAL '{int((session.max_length + session.gap).total_seconds())} seconds'"
 
 
 def sessions_sql(tables: MetricTables, rows: str) -> str:
     """A query: window_start, window_end, state, weakest_hour, closed of the sessions of all groups, and of each missing
-    hour, in which no session is known. ``rows`` is what ``session_rows_sql`` gives, as a view or a query in brackets.
+    hour, in which no session is known. Sessions of several groups with the same bounds have one row, with the weakest
+    of their states. ``rows`` is what ``session_rows_sql`` gives, as a view or a query in brackets.
     """
     return f"""
-        SELECT DISTINCT window_start, window_end, state, _weakest_hour AS weakest_hour, _closed AS closed FROM {rows}
+        SELECT window_start, window_end, {weakest_sql()} AS state,
+               arg_min(_weakest_hour, ({weakness_sql()}, _weakest_hour)) AS weakest_hour, _closed AS closed
+        FROM {rows} GROUP BY window_start, window_end, _closed
         UNION ALL
         SELECT hour, make_timestamptz(epoch_us(hour) + {_HOUR_MICROS}), state, hour, closed
         FROM hourline.hours_{tables.name} WHERE state = 'missing'"""
 
 
-def _session_of(tables: MetricTables) -> SessionWindow:
+def session_of(tables: MetricTables) -> SessionWindow:
+    """The declared sessions of a metric that has sessions."""
     assert tables.metric.session is not None
     return tables.metric.session
 

@@ -84,6 +84,10 @@ def fill(database: duckdb.DuckDBPyConnection, runs: list[tuple[str | None, int, 
         "'final') AS state FROM stored"
     )
     database.execute("CREATE OR REPLACE TABLE hourline.source_hours_clicks AS SELECT max(hour) AS clock FROM stored")
+    database.execute(
+        f"CREATE OR REPLACE TABLE hourline.revised_{TABLES.name} AS "
+        "SELECT page, session_start AS window_start, hour FROM stored WHERE hour(hour) = 7"
+    )
     view = finished_windows_sql(METRIC, {"clicks": "BIGINT"}, f"FROM ({session_rows_sql(TABLES)})")
     database.execute(f"CREATE OR REPLACE VIEW visits AS {view}")
 
