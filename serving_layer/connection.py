@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -28,8 +29,10 @@ from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.tables import table_parts
 from hourline_core.sql.user_functions import install_functions
+from hourline_core.storage.version_retention import KEPT_HOURS
 from serving_layer.bytes_as_text import bytes_as_text
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
+from serving_layer.relation import Relation
 from serving_layer.served_metrics import served_metrics
 from serving_layer.session_starts import narrow_sessions
 from serving_layer.shared_snapshot import NEWEST
@@ -85,30 +88,31 @@ class Connection:
         """The connection that cursors are made of, which would be closed with it."""
         self._open()
 
-    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
-        """The result of one SELECT, as a DuckDB relation (``.fetchall()``, ``.df()``, ``.to_arrow_table()``…).
+    def sql(self, query: str) -> Relation:
+        """The result of one SELECT. It has all methods of a DuckDB relation (``.fetchall()``, ``.df()``,
+        ``.to_arrow_table()``…), which may raise the same errors, since they compute it.
 
         Raises UsageError when the query is not one SELECT, names something that does not exist, or needs earlier rows
         that are no longer kept. Raises UnreliableResultError when the connection is ``strict`` and the answer uses
-        hours that are missing, blocked or incomplete.
+        hours that are missing, blocked or incomplete. Raises TableError when a table is damaged.
 
         All tables are attached before, since the methods of a relation may name any view.
         """
         self._attach_all()
         return self.answer(query)
 
-    def answer(self, query: str) -> duckdb.DuckDBPyRelation:
+    def answer(self, query: str) -> Relation:
         """The same, for a caller who names no other view in the relation's methods. Only the tables that ``query``
         needs are attached.
         """
         with self.explaining(query):
             self._check(query)
-            result = self._duckdb.sql(narrow_sessions(self._duckdb, query, self.served))
+            relation = self._duckdb.sql(narrow_sessions(self._duckdb, query, self.served))
         if self.strict:
             refuse_weak(self.states(query))
         if self._as_of is not None and (gone := find_forgotten(self.snapshot)):
             refuse_forgotten(self.states(query), gone)
-        return result
+        return Relation(relation, partial(self.explaining, query))
 
     def copy(self, query: str, path: str, options: str, *, as_text: bool = False) -> None:
         """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. ``as_text``: bytes are as
@@ -184,7 +188,9 @@ class Connection:
         """Within the block, DuckDB's errors become a TableError where a table is damaged, and a UsageError where the
         snapshot is too old.
         """
-        return naming_damage(self.project, self.snapshot, self.taken, self._clock)
+        # What an earlier answer needs may have been replaced long before.
+        expires = self.taken if self.is_past else self.taken + timedelta(hours=KEPT_HOURS)
+        return naming_damage(self.project, self.snapshot, expires, self._clock)
 
     @contextmanager
     def explaining(self, query: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ it is in ``hourline_core.sql``. Progress gets a row a second, so it is filtered 
 become Python objects.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -129,6 +129,12 @@ class Progress:
         rows = self.table.to_pyarrow_table(columns=["topic_id", "hours"])
         hours = rows.filter(pc.is_in(rows["topic_id"], pa.array(list(topic_ids), pa.string())))["hours"]
         return set(pc.unique(pc.struct_field(pc.list_flatten(hours), "hour")).to_pylist())
+
+    def counted(self, after: int, up_to: int) -> Iterator[tuple[datetime, int]]:
+        """Each hour (UTC) with accepted events of a sequence above ``after``, up to ``up_to``, and that sequence."""
+        rows = self._between(after, up_to, ["sequence", "hours"]).combine_chunks()
+        hours = pc.struct_field(pc.list_flatten(rows["hours"]), "hour").to_pylist()
+        yield from zip(hours, rows["sequence"].take(pc.list_parent_indices(rows["hours"])).to_pylist(), strict=True)
 
     def _between(self, after: int, up_to: int, columns: list[str]) -> pa.Table:
         within = [("sequence", ">", after), ("sequence", "<=", up_to)]

@@ -5,14 +5,16 @@ rows stay, except for rejected records that were validated again after a reset.
 
 Coverage is read at its version of that time, which pins final.
 
-Provisional was pruned by later publications, so it is read at the version that the micro-batch of that sequence made.
-If that is no longer kept, the hours that had events above their cutoff are `missing`. All others are final, as they
-were.
+Provisional is read at the newest version that has all rows which counted then. That is the newest one of all, until a
+pruning takes rows that a later publication put into final. The version before is kept for two hours. After that, the
+hours that had events above their cutoff are `missing`. All others are final, as they were.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 
 from deltalake import DeltaTable
 
@@ -32,6 +34,7 @@ from hourline_core.model.hours import parse_moment
 from hourline_core.storage.data_files import damage_of, is_whole
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.seen_versions import seen_version
 
 
 def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
@@ -39,6 +42,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     has been deleted since.
     """
     coverage = _coverage_at(project, token.publication)
+    pruned = _Prunings(project, coverage)
     progress: dict[str, SourceProgress] = {}
     opened: dict[str, DeltaTable] = {}
     found: list[list[MetricTables]] = []
@@ -54,7 +58,9 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         progress[name] = SourceProgress(table.version(), sequence, known_progress.has_gaps)
         for metric in project.metrics_of(name):
             declarations = [
-                _tables_at(project, source, known, sequence) for known in written if known.metric == metric.name
+                _tables_at(project, source, known, sequence, known_progress, pruned)
+                for known in written
+                if known.metric == metric.name
             ]
             found.append([of for of, _ in declarations])
             read += [table for _, table in declarations]
@@ -165,25 +171,85 @@ def _find_written(progress: Progress, source: str, sequence: int) -> tuple[Writt
 
 
 def _tables_at(
-    project: Project, source: Source, known: WrittenMetric, sequence: int
+    project: Project,
+    source: Source,
+    known: WrittenMetric,
+    sequence: int,
+    progress: Progress,
+    prunings: "_Prunings",
 ) -> tuple[MetricTables, DeltaTable]:
-    """The metric with its provisional table at the version of that time."""
+    """The metric with its provisional table at a version that has all rows of that time."""
     metric, declaration = project.metrics[known.metric], known.declaration
     table = open_table(Layout.of(project).provisional_of(metric.name, declaration), project.settings.storage_options)
     current = declaration == declaration_hash(source, metric)
     stored = table.metadata().configuration[DECLARATION]
     declared = (source, metric) if current else from_stored(stored, source, metric.window)
-    then = _at_sequence(project, table, sequence)
+    if _is_reset(known, sequence, progress):
+        then = _at_sequence(project, table, sequence)
+    else:
+        then = _before_pruning(
+            project, table, lambda version: prunings.keep(version, (metric.name, declaration), progress, sequence)
+        )
     if then is None:
         # As if the metric had been declared since: what no recompute had counted is unknown.
         return MetricTables(*declared, table.version(), sequence + 1), table
     return MetricTables(*declared, then.version(), known.complete_from), then
 
 
+def _is_reset(known: WrittenMetric, sequence: int, progress: Progress) -> bool:
+    """Whether the metric has lost all its rows since ``sequence``. A reset raises ``complete_from``."""
+    last = progress.last_row()
+    now = {one.declaration: one.complete_from for one in (last.metrics if last else ()) if one.metric == known.metric}
+    return (progress.metric_reset or 0) > sequence and now.get(known.declaration) != known.complete_from
+
+
+class _Prunings:
+    """What prunings have taken of the rows that counted at ``coverage``."""
+
+    def __init__(self, project: Project, coverage: Coverage) -> None:
+        self._coverage = coverage
+        self._read = cache(lambda publication: read_coverage(project, publication))
+
+    def keep(self, provisional: DeltaTable, of: tuple[str, str], progress: Progress, sequence: int) -> bool:
+        """Whether all rows of a metric and declaration that counted up to ``sequence`` are in this version. A pruning
+        takes those up to the cutoffs of a publication, which it names.
+        """
+        publication = seen_version("coverage", provisional)
+        if publication is None or publication <= (self._coverage.publication or 0):
+            return True
+        try:
+            later = self._read(publication).of(*of).cutoffs()
+        except TableError:  # it is no longer kept
+            return False
+        then = self._coverage.of(*of).cutoffs()
+        raised = {hour: then.get(hour, 0) for hour, cutoff in later.items() if cutoff > then.get(hour, 0)}
+        if not raised:
+            return True
+        counted = progress.counted(min(raised.values()), sequence)
+        return not any(hour in raised and raised[hour] < number <= later[hour] for hour, number in counted)
+
+
+def _before_pruning(
+    project: Project, provisional: DeltaTable, keeps: Callable[[DeltaTable], bool]
+) -> DeltaTable | None:
+    """The newest version that ``keeps`` all rows, which every version before it does. None: it is no longer kept."""
+    if keeps(provisional):
+        return provisional
+
+    def loses(version: int) -> bool:
+        try:
+            return not keeps(open_table(provisional.table_uri, project.settings.storage_options, version))
+        except TableError:  # Its log is no longer kept, so it is an old one.
+            return False
+
+    last = bisect_left(range(provisional.version()), True, key=loses) - 1
+    return _open_kept(provisional.table_uri, project, last) if last >= 0 else None
+
+
 def _at_sequence(project: Project, provisional: DeltaTable, sequence: int) -> DeltaTable | None:
     """The table at the version that the newest micro-batch up to ``sequence`` made. None: it is no longer kept.
 
-    It is the first version with that sequence. In a later one, rows that counted then may have been pruned.
+    It is the first version with that sequence. In a later one, rows that counted then may have been deleted.
     """
 
     def at(version: int) -> DeltaTable:

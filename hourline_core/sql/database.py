@@ -37,7 +37,7 @@ def open_database(
     connection = connect()
     try:
         taken, snapshot = clock(), take_snapshot(project)
-        with naming_damage(project, snapshot, taken, clock):
+        with naming_damage(project, snapshot, taken + timedelta(hours=KEPT_HOURS), clock):
             parts = AttachedParts(connection, table_parts(project, snapshot, taken, snapshot.files))
             parts.attach_all(connection) if needed is None else parts.attach(connection, needed)
             yield connection, snapshot
@@ -46,9 +46,9 @@ def open_database(
 
 
 @contextmanager
-def naming_damage(project: Project, snapshot: Snapshot, taken: datetime, clock: Clock = wall_clock) -> Iterator[None]:
-    """Turn an error of DuckDB within the block into a TableError that names the damaged file, if one explains it. If
-    the snapshot was ``taken`` so long ago that its files may be deleted by now, it is a UsageError that says so.
+def naming_damage(project: Project, snapshot: Snapshot, expires: datetime, clock: Clock = wall_clock) -> Iterator[None]:
+    """Turn an error of DuckDB within the block into a TableError that names the damaged file, if one explains it. From
+    ``expires`` (UTC) on, files of the snapshot may be deleted. Then it is a UsageError that says so.
     """
     try:
         yield
@@ -57,20 +57,23 @@ def naming_damage(project: Project, snapshot: Snapshot, taken: datetime, clock: 
         if (
             isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or "parquet" in str(error).lower()
         ) and (damage := _damage(project, snapshot)):
-            if clock() - taken >= timedelta(hours=KEPT_HOURS):
+            if clock() >= expires:
                 raise UsageError(
-                    f"this snapshot is of {taken:%Y-%m-%dT%H:%M:%SZ}, and its files are kept for {KEPT_HOURS} hours; "
-                    "read the newest snapshot: `refresh()`, or `.refresh` in the shell"
+                    "files of this snapshot have been deleted: those that newer versions do not need are kept for "
+                    f"{KEPT_HOURS} hours; read the newest snapshot: `refresh()`, or `.refresh` in the shell"
                 ) from None
             raise TableError(damage) from None
         raise
 
 
 def _damage(project: Project, snapshot: Snapshot) -> str | None:
-    """The first damaged file, with those of small tables first."""
+    """A sentence about the first damaged file, with those of small tables first, or about a version that is gone."""
     layout = Layout.of(project)
     pinned = [(name, version) for name, versions in snapshot.versions.items() for version in versions]
-    opened = [open_table(f"{layout.root}/{name}", layout.storage_options, version) for name, version in pinned]
+    try:
+        opened = [open_table(f"{layout.root}/{name}", layout.storage_options, version) for name, version in pinned]
+    except TableError as error:
+        return str(error)
     return next((damage for table in sorted(opened, key=data_size) if (damage := damage_of(table))), None)
 
 

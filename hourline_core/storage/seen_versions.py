@@ -27,9 +27,15 @@ def require_seen(table: DeltaTable, by: DeltaTable) -> None:
     refuse_older(table.table_uri, table.version(), by, name_of(table))
 
 
+def seen_version(name: str, by: DeltaTable) -> int | None:
+    """The version of the table ``name`` that a commit to ``by`` last recorded. None: none did."""
+    version: int | None = by.transaction_version(_SEEN + name)
+    return version
+
+
 def refuse_older(uri: str, version: int | None, by: DeltaTable, name: str) -> None:
     """The same for a table by its version (None: it does not exist) and its name."""
-    seen = by.transaction_version(_SEEN + name)
+    seen = seen_version(name, by)
     if seen is not None and (version is None or version < seen):
         stands = "is gone" if version is None else f"stands at version {version}"
         raise TableError(

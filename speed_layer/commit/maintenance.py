@@ -135,5 +135,9 @@ def prune(table: DeltaTable, covered: DeclarationCoverage, dry_run: bool = False
         in_final = " OR ".join(
             f"(sequence <= {cutoff} AND hour IN ({', '.join(moments)}))" for cutoff, moments in by_cutoff.items()
         )
+        # Answers of now can be repeated for two hours by the version before. Old entries of the log may be deleted at
+        # any time, so that version is made now, with all that reading it needs.
+        commits.fence(table)
+        table.create_checkpoint()
         commits.delete(table, in_final, {"pruned": f"{hours} hours"}, {"coverage": covered.publication})
     return hours

@@ -220,7 +220,7 @@ def test_a_snapshot_whose_files_are_no_longer_kept_is_not_called_damaged(tables:
             connection.answer("FROM odd")
         moment[0] += timedelta(minutes=1)
         with pytest.raises(
-            UsageError, match=r"this snapshot is of 2026-01-01T00:00:00Z, .* kept for 2 hours; .*refresh"
+            UsageError, match=r"files of this snapshot have been deleted: .* kept for 2 hours; .*refresh"
         ):
             connection.answer("FROM odd")
         aside.rename(file)

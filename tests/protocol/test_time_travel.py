@@ -2,13 +2,19 @@
 since; or it is refused.
 """
 
+import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import serving_layer
 from batch_layer.maintenance import Maintenance
@@ -20,6 +26,7 @@ from hourline_core.model.hours import wall_clock
 from hourline_core.storage.opening import open_table
 from speed_layer.commit.maintenance import maintain_source, maintain_stopped
 from tests.support.bare_tables import METRICS, SOURCE, BareTables
+from tests.support.examples import examples
 
 HOURS = [0, 1, 2, 0, 1, 3, 2, 0, 4, 3, 1, 5, 0, 4, 6, 2, 5, 7, 1, 6]
 VIEWS = [
@@ -172,3 +179,99 @@ def test_what_never_was_is_refused(told: tuple[BareTables, Told]) -> None:
         with pytest.raises(UsageError) as error:
             serving_layer.connect(tables.project, as_of=as_of)
         assert said in str(error.value)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("micro_batch"), st.integers(1, 3)),
+    st.tuples(st.just("publish"), st.sets(st.integers(0, 4), min_size=1)),
+    st.tuples(st.just("maintain"), st.booleans()),
+    st.tuples(st.just("wait"), st.sampled_from([1.5, 30.0])),
+)
+
+
+@settings(max_examples=examples(4))
+@given(steps=st.lists(STEPS, min_size=2, max_size=6))
+def test_the_newest_answer_can_be_repeated_and_each_one_for_two_hours(steps: list[tuple[str, Any]]) -> None:
+    """Time passes by making files older, which is what the cleanup of a log goes by. A vacuum goes by the log's own
+    times, so that it deletes all or nothing.
+    """
+    with TemporaryDirectory() as folder:
+        tables = tables_in(Path(folder))
+        tables.micro_batch(2)
+        hours, told = 0.0, [(0.0, *newest(tables))]
+        for step, how in [*steps, ("wait", 30.0), ("maintain", True)]:
+            if step == "micro_batch":
+                tables.micro_batch(how)
+            elif step == "publish":
+                tables.publish(*sorted(how))
+            elif step == "wait":
+                hours += how
+                grow_older(Path(tables.layout.root), how)
+            else:
+                kept_hours = 0 if hours - told[-1][0] >= 2 else 2
+                for table in tables.source_tables.tables if how else ():
+                    table.create_checkpoint()
+                    table.cleanup_metadata()
+                maintain_stopped(tables.project, SOURCE, kept_hours=kept_hours)
+                tables.start()
+            now = newest(tables)
+            for then, token, answered in told:
+                if token == now[0] or hours - then < 2:
+                    with serving_layer.connect(tables.project, as_of=token) as connection:
+                        assert answered == {
+                            metric: connection.sql(f"FROM {metric} ORDER BY ALL").fetchall() for metric in METRICS
+                        }, f"{token}, after {step}"
+            told.append((hours, *now))
+
+
+def newest(tables: BareTables) -> tuple[str, Answers]:
+    """The token of an answer that is given now, and the answer."""
+    with serving_layer.connect(tables.project) as connection:
+        answers = {metric: connection.sql(f"FROM {metric} ORDER BY ALL").fetchall() for metric in METRICS}
+        return connection.token, answers
+
+
+def grow_older(root: Path, hours: float) -> None:
+    for file in root.rglob("*"):
+        changed = file.stat().st_mtime - hours * 3600
+        os.utime(file, (changed, changed))
+
+
+def test_an_import_only_project_repeats_its_newest_answer_after_days_of_maintenance(tmp_path: Path) -> None:
+    """The version that the last micro-batch made is gone, while later ones hold the same rows."""
+    tables = tables_in(tmp_path)
+    for _ in range(3):
+        tables.micro_batch(3)
+    tables.publish(0)
+    for _ in range(3):
+        maintain_stopped(tables.project, SOURCE, kept_hours=0)
+        for metric in METRICS.values():
+            uri = tables.layout.provisional(tables.source_tables.source, metric)
+            open_table(uri, {}).create_checkpoint()
+            grow_older(tmp_path, 30)
+            open_table(uri, {}).cleanup_metadata()
+    token, answered = newest(tables)
+    with serving_layer.connect(tables.project, as_of=token) as connection:
+        assert {metric: connection.sql(f"FROM {metric} ORDER BY ALL").fetchall() for metric in METRICS} == answered
+
+
+@pytest.mark.parametrize("fetch", ["fetchall", "fetchone", "to_arrow_table", "df", "batches", "stream", "narrowed"])
+def test_an_error_that_comes_up_while_rows_are_fetched_is_one_of_hourline(tmp_path: Path, fetch: str) -> None:
+    tables, moment = tables_in(tmp_path), [datetime(2026, 1, 1, tzinfo=UTC)]
+    tables.micro_batch(3)
+    connection = serving_layer.Connection(tables.project, lambda: moment[0])
+    result = connection.sql("FROM events_clicks")
+    ways: dict[str, Callable[[], object]] = {
+        "batches": lambda: result.to_arrow_reader().read_all(),
+        "stream": lambda: pa.RecordBatchReader.from_stream(result).read_all(),
+        "narrowed": lambda: result.filter("hour IS NOT NULL").union(result).order("n").fetchall(),
+    }
+    reading = ways.get(fetch) or getattr(result, fetch)
+    for uri in open_table(tables.layout.events(SOURCE), {}).file_uris():
+        Path(uri.removeprefix("file://")).unlink()
+    with pytest.raises(TableError, match=r"events/clicks is damaged: its file .* is missing"):
+        reading()
+    moment[0] += timedelta(hours=2)
+    with pytest.raises(UsageError, match=r"files of this snapshot have been deleted: .* 2 hours; .*refresh"):
+        reading()
+    connection.close()
