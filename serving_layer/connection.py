@@ -188,8 +188,7 @@ class Connection:
         """Within the block, DuckDB's errors become a TableError where a table is damaged, and a UsageError where the
         snapshot is too old.
         """
-        # What an earlier answer needs may have been replaced long before.
-        expires = self.taken if self.is_past else self.taken + timedelta(hours=KEPT_HOURS)
+        expires = None if self.is_past else self.taken + timedelta(hours=KEPT_HOURS)
         return naming_damage(self.project, self.snapshot, expires, self._clock)
 
     @contextmanager

@@ -46,9 +46,12 @@ def open_database(
 
 
 @contextmanager
-def naming_damage(project: Project, snapshot: Snapshot, expires: datetime, clock: Clock = wall_clock) -> Iterator[None]:
+def naming_damage(
+    project: Project, snapshot: Snapshot, expires: datetime | None, clock: Clock = wall_clock
+) -> Iterator[None]:
     """Turn an error of DuckDB within the block into a TableError that names the damaged file, if one explains it. From
-    ``expires`` (UTC) on, files of the snapshot may be deleted. Then it is a UsageError that says so.
+    ``expires`` (UTC) on, files of the snapshot may be deleted. Then it is a UsageError that says so. None: the snapshot
+    is an earlier one, so those that the newest one does not need may be deleted at any time.
     """
     try:
         yield
@@ -57,7 +60,7 @@ def naming_damage(project: Project, snapshot: Snapshot, expires: datetime, clock
         if (
             isinstance(error, duckdb.IOException) or type(error) is duckdb.Error or "parquet" in str(error).lower()
         ) and (damage := _damage(project, snapshot)):
-            if clock() >= expires:
+            if (clock() >= expires) if expires else not _damage(project, snapshot, newest=True):
                 raise UsageError(
                     "files of this snapshot have been deleted: those that newer versions do not need are kept for "
                     f"{KEPT_HOURS} hours; read the newest snapshot: `refresh()`, or `.refresh` in the shell"
@@ -66,10 +69,12 @@ def naming_damage(project: Project, snapshot: Snapshot, expires: datetime, clock
         raise
 
 
-def _damage(project: Project, snapshot: Snapshot) -> str | None:
-    """A sentence about the first damaged file, with those of small tables first, or about a version that is gone."""
+def _damage(project: Project, snapshot: Snapshot, *, newest: bool = False) -> str | None:
+    """A sentence about the first damaged file, with those of small tables first, or about a version that is gone. Of
+    the versions of ``snapshot``, or of the ``newest`` ones of its tables.
+    """
     layout = Layout.of(project)
-    pinned = [(name, version) for name, versions in snapshot.versions.items() for version in versions]
+    pinned = [(name, None if newest else one) for name, versions in snapshot.versions.items() for one in versions]
     try:
         opened = [open_table(f"{layout.root}/{name}", layout.storage_options, version) for name, version in pinned]
     except TableError as error:

@@ -132,7 +132,7 @@ def test_the_methods_of_a_relation_may_name_any_view(connection: Connection) -> 
 def test_a_variable_of_the_program_is_never_a_table(connection: Connection) -> None:
     somewhere = pa.table({"n": [1]})
     totals = connection.sql("FROM totals")
-    with pytest.raises(duckdb.CatalogException, match="somewhere does not exist"):
+    with pytest.raises(UsageError, match="there is no view 'somewhere'"):
         totals.filter("n IN (SELECT n FROM somewhere)").fetchall()
     assert somewhere.num_rows == 1
 
