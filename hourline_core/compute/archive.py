@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import DataType, DecimalType, DoubleType, FloatType, StructType
 
 from hourline_core.ledger.layout import EVENT_COLUMNS, EVENT_SCHEMA, REJECTED_COLUMNS, stored_names
 from hourline_core.model import Source
@@ -86,5 +87,27 @@ def as_declared(events: DataFrame, declared: DataFrame) -> DataFrame:
 
 
 def read_version(spark: SparkSession, table: DeltaTable) -> DataFrame:
-    """The rows of ``table`` at the version that it is open at."""
-    return spark.read.format("delta").option("versionAsOf", table.version()).load(table.table_uri)
+    """The rows of ``table`` at the version that it is open at.
+
+    Conditions on numbers with a fraction are evaluated on each row. Files of an older version have ranges of them that
+    may be wrong (see storage/statistics.py), and Spark would leave out files by these.
+    """
+    rows = spark.read.format("delta").option("versionAsOf", table.version()).load(table.table_uri)
+    guarded = {of.name: value for of in rows.schema if (value := _guard(rows[of.name], of.dataType)) is not None}
+    return rows.withColumns(guarded) if guarded else rows
+
+
+def _guard(column: Column, of: DataType) -> Column | None:
+    """The values of a column as an expression, which Spark compares with no range. None: its ranges are right."""
+    if isinstance(of, FloatType | DoubleType):
+        return F.nanvl(column, F.lit(float("nan")).cast(of))
+    if isinstance(of, DecimalType) or (isinstance(of, StructType) and _has_fraction(of)):
+        return F.when(column.isNotNull(), column)
+    return None
+
+
+def _has_fraction(of: StructType) -> bool:
+    """Whether a number with a fraction is a part of the struct, at any depth. Spark has no range of an array or map."""
+    fractions = (FloatType, DoubleType, DecimalType)
+    parts = [part.dataType for part in of]
+    return any(isinstance(part, fractions) or (isinstance(part, StructType) and _has_fraction(part)) for part in parts)

@@ -35,6 +35,8 @@ _SEMANTICS = {
     "spark.sql.caseSensitive": "false",
     # Of two headers with one name, the last one counts, as in Kafka's own `lastHeader`.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    # The ranges of what is cached leave NaN out, and so would a condition on it.
+    "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
 }
 
 _DEFAULTS = {

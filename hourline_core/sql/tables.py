@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Literal
 
+import duckdb
 import pyarrow as pa
 
 from hourline_core.aggregates.user_defined import user_defined_of
@@ -14,8 +15,9 @@ from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import decoding_of
-from hourline_core.sql.attach_on_demand import Part
+from hourline_core.sql.attach_on_demand import Part, Statements
 from hourline_core.sql.coverage import staged_sql
+from hourline_core.sql.guarded_columns import guard_columns
 from hourline_core.sql.hour_states import hour_states_sql, metric_hours_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.progress import gaps_sql, late_sql, source_hours_sql
@@ -124,19 +126,24 @@ def _has_decoded(source: str, snapshot: Snapshot) -> bool:
     return any(name.startswith(f"decoded/{source}/") for name in snapshot.other_tables)
 
 
-def _table_part(name: str, needs: tuple[str, ...], statements: list[str]) -> Part:
+def _table_part(name: str, needs: tuple[str, ...], statements: list[str] | Statements) -> Part:
     """The part that makes a table or view in schema ``hourline`` from others there."""
-    return Part((f"hourline.{name}",), tuple(f"hourline.{needed}" for needed in needs), lambda _: statements)
+    given = statements if callable(statements) else lambda _: statements
+    return Part((f"hourline.{name}",), tuple(f"hourline.{needed}" for needed in needs), given)
 
 
-def _coverage_sql(layout: Layout, snapshot: Snapshot, files: Files) -> list[str]:
-    if snapshot.publication is None:
+def _coverage_sql(layout: Layout, snapshot: Snapshot, files: Files) -> list[str] | Statements:
+    if (publication := snapshot.publication) is None:
         return [f"CREATE VIEW hourline.coverage AS {_no_rows(COVERAGE_SCHEMA)}"]
-    made = _attach("all_coverage", layout, layout.coverage, snapshot.publication, files)
-    # The extension would go through its log for each metric again.
-    kind = "VIEW" if _files_of(files, layout, layout.coverage, snapshot.publication) else "TABLE"
-    rows = f"{_no_rows(COVERAGE_SCHEMA)} UNION ALL BY NAME FROM hourline.all_coverage"
-    return [*made, f"CREATE {kind} hourline.coverage AS {rows}"]
+
+    def statements(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        yield from _attach("all_coverage", layout, layout.coverage, publication, files)(connection)
+        # The extension would go through its log for each metric again.
+        kind = "VIEW" if _files_of(files, layout, layout.coverage, publication) else "TABLE"
+        rows = f"{_no_rows(COVERAGE_SCHEMA)} UNION ALL BY NAME FROM hourline.all_coverage"
+        yield f"CREATE {kind} hourline.coverage AS {rows}"
+
+    return statements
 
 
 def _gaps_sql(source: Source, sequence: int, layout: Layout, snapshot: Snapshot) -> list[str]:
@@ -150,14 +157,20 @@ def _gaps_sql(source: Source, sequence: int, layout: Layout, snapshot: Snapshot)
     return [*attached, f"CREATE TABLE hourline.gaps_{source.name} AS FROM {gaps}"]
 
 
-def _published_sql(kept: str, uri: str, schema: pa.Schema, snapshot: Snapshot) -> list[str]:
+def _published_sql(kept: str, uri: str, schema: pa.Schema, snapshot: Snapshot) -> list[str] | Statements:
     """Drift or quality. Rows are only ever appended. Those of an unfinished publication have a number that no
     publication has reached.
     """
     if kept not in snapshot.other_tables or snapshot.publication is None:
         return [f"CREATE VIEW hourline.{kept} AS {_no_rows(schema)}"]
     rows = f"{_no_rows(schema)} UNION ALL BY NAME SELECT * FROM _{kept} WHERE publication <= {snapshot.publication}"
-    return [_attach_sql(kept, uri, snapshot.other_tables[kept]), f"CREATE VIEW hourline.{kept} AS {rows}"]
+
+    def statements(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        yield _attach_sql(kept, uri, snapshot.other_tables[kept])
+        yield f"CREATE VIEW hourline.{kept} AS {rows}"
+        yield from guard_columns(connection, f"hourline.{kept}", rows)
+
+    return statements
 
 
 def provisional_is_kept(snapshot: Snapshot, tables: MetricTables) -> bool:
@@ -166,20 +179,24 @@ def provisional_is_kept(snapshot: Snapshot, tables: MetricTables) -> bool:
     return files is not None and files.size < KEPT_BYTES
 
 
-def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> list[str]:
-    """Each blocked hour at the version of the staged table that holds its rows. A later version may be unfinished."""
-    statements: list[str] = []
-    parts = []
-    for version in snapshot.staged_versions(tables):
-        name = f"staged_{tables.name}_{version}"
-        statements += _attach(name, layout, layout.staged(tables.source, tables.metric), version)
-        parts.append(
-            f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({staged_sql(tables, version)}) m "
-            "USING (hour)"
-        )
-    if parts:
-        statements.append(f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}")
-    return statements
+def _staged_sql(layout: Layout, tables: MetricTables, snapshot: Snapshot) -> Statements | None:
+    """Each blocked hour at the version of the staged table that holds its rows. A later version may be unfinished.
+    None: no hour is blocked.
+    """
+    versions = snapshot.staged_versions(tables)
+
+    def statements(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        parts = []
+        for version in versions:
+            name = f"staged_{tables.name}_{version}"
+            yield from _attach(name, layout, layout.staged(tables.source, tables.metric), version)(connection)
+            parts.append(
+                f"SELECT s.*, m.blocked_cutoff AS cutoff FROM hourline.{name} s JOIN ({staged_sql(tables, version)}) m "
+                "USING (hour)"
+            )
+        yield f"CREATE VIEW hourline.staged_{tables.name} AS {' UNION ALL '.join(parts)}"
+
+    return statements if versions else None
 
 
 def _attach(
@@ -190,18 +207,32 @@ def _attach(
     files: Files = NO_FILES,
     kind: Kind = "VIEW",
     numbers: Collection[str] = (),
-) -> list[str]:
+) -> Statements:
     """The statements that attach a table. It is a ``kind`` if its files are known, and otherwise a view. Columns of
     ``numbers`` (bigint) that it lacks are null.
     """
-    if known := _files_of(files, layout, uri, version):
-        paths = ", ".join(map(literal, known.paths))
-        # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
-        # declared.
-        by_name = bool(numbers) or name.startswith(("progress_", "all_coverage"))
-        rows = f"FROM read_parquet([{paths}], union_by_name = {by_name}, hive_partitioning = false)"
-        return [f"CREATE {kind} hourline.{name} AS {_widen(name, rows, numbers)}"]
-    return [_attach_sql(name, uri, version), f"CREATE VIEW hourline.{name} AS {_widen(name, f'FROM _{name}', numbers)}"]
+
+    def statements(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        known = _files_of(files, layout, uri, version)
+        if known is None:
+            yield _attach_sql(name, uri, version)
+        rows = _widen(name, f"FROM _{name}" if known is None else _read_files(name, known, numbers), numbers)
+        yield f"CREATE {'VIEW' if known is None else kind} hourline.{name} AS {rows}"
+        if known is None or (kind == "VIEW" and known.has_unsafe_ranges):
+            yield from guard_columns(connection, f"hourline.{name}", rows)
+
+    return statements
+
+
+def _read_files(name: str, known: DataFiles, numbers: Collection[str]) -> str:
+    """The query for all rows of a table whose files are known."""
+    paths = ", ".join(map(literal, known.paths))
+    # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
+    # declared.
+    by_name = bool(numbers) or name.startswith(("progress_", "all_coverage"))
+    # Files of an older version have ranges of doubles, which say nothing of NaN.
+    options = f"union_by_name = {by_name}, hive_partitioning = false, can_have_nan = true"
+    return f"FROM read_parquet([{paths}], {options})"
 
 
 def _files_of(files: Files, layout: Layout, uri: str, version: int) -> DataFiles | None:

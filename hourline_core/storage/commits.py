@@ -14,7 +14,6 @@ from deltalake import (
     DeltaTable,
     PostCommitHookProperties,
     Transaction,
-    WriterProperties,
     write_deltalake,
 )
 from deltalake.exceptions import CommitFailedError
@@ -23,10 +22,7 @@ from hourline_core.errors import ConflictError
 from hourline_core.runtime import failpoints
 from hourline_core.storage.commit_log import TRANSACTIONS
 from hourline_core.storage.seen_versions import NO_VERSIONS, transactions
-
-# A reader skips groups of rows by their smallest and largest values. In a file with a year, a day is a few groups of
-# this size.
-_ROWS_IN_GROUP = 8192
+from hourline_core.storage.statistics import ROWS_IN_GROUP, writer_properties
 
 LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
 """For frequent commits: in a long log, looking for expired files takes longer than the commit itself. Maintenance
@@ -67,6 +63,7 @@ def append(
             rows,
             mode="append",
             commit_properties=commit_properties(metadata, recorded),
+            writer_properties=writer_properties(rows.schema),
             post_commithook_properties=LOG_KEPT,
         )
 
@@ -93,7 +90,7 @@ def overwrite(
             mode="overwrite",
             predicate=predicate,
             commit_properties=properties,
-            writer_properties=small_row_groups(),
+            writer_properties=writer_properties(rows.schema, ROWS_IN_GROUP),
         )
 
 
@@ -104,7 +101,11 @@ def delete(
     ``append``.
     """
     with durable_step("delete", table):
-        table.delete(predicate, commit_properties=commit_properties(metadata, transactions(seen)))
+        table.delete(
+            predicate,
+            writer_properties=writer_properties(pa.schema(table.schema().to_arrow())),
+            commit_properties=commit_properties(metadata, transactions(seen)),
+        )
 
 
 def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> None:
@@ -138,9 +139,3 @@ def commit_properties(metadata: Mapping[str, Any], recorded: Sequence[Transactio
         max_commit_retries=0,
         app_transactions=list(recorded),
     )
-
-
-def small_row_groups() -> WriterProperties:
-    """Properties of files with sorted rows, of which readers skip groups."""
-    # Compression is off by default if other properties are given.
-    return WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_IN_GROUP)

@@ -7,9 +7,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step, small_row_groups
+from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step
 from hourline_core.storage.data_files import read_rows
 from hourline_core.storage.file_ranges import FileRange, file_ranges
+from hourline_core.storage.statistics import ROWS_IN_GROUP, writer_properties
 
 # Files of this size are not compacted again, so each compaction writes a bounded amount.
 _FILE_BYTES = 32 * 1024 * 1024
@@ -51,7 +52,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, b
                 mode="overwrite",
                 predicate=predicate,
                 commit_properties=properties,
-                writer_properties=small_row_groups(),
+                writer_properties=writer_properties(rows.schema, ROWS_IN_GROUP),
                 post_commithook_properties=LOG_KEPT if below < _FILE_BYTES else None,
             )
 

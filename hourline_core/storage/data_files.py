@@ -7,6 +7,7 @@ from itertools import chain
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
@@ -46,6 +47,8 @@ class DataFiles:
     paths: list[str]
     size: int
     """The size in bytes of all of them."""
+    has_unsafe_ranges: bool = False
+    """Whether one has the range of a column that NaN may be missing in: an older version of Hourline wrote it."""
 
 
 def place_of(uri: str, kind: str) -> str:
@@ -117,16 +120,36 @@ def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def count_nulls(table: DeltaTable, path: str, column: str) -> int:
+    """The number of rows of a data file in which ``column`` (with dots for a nested one) is null, or all, if the file
+    lacks it. Raises TableError.
+    """
+    name, *parts = column.split(".")
+    try:
+        with file_system(table).open_input_file(path) as file:
+            rows = pq.ParquetFile(file).read([column])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise TableError(describe_damage(table, path, f"cannot be read ({first_line(error)})")) from error
+    if not rows.num_columns:
+        return int(rows.num_rows)
+    return int(pc.struct_field(rows[name], parts).null_count if parts else rows[name].null_count)
+
+
 def local_files(table: DeltaTable) -> DataFiles | None:
     """The data files of the version that ``table`` is open at, for readers without delta-rs. None: there are none,
     they are not on this machine, or the name of their folder would be taken for a pattern.
     """
     uri = urlsplit(table.table_uri)
     folder = unquote(uri.path).rstrip("/")
-    added = pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pydict()
-    if uri.scheme != "file" or not added["path"] or set(folder) & set("*?["):
+    added = pa.table(table.get_add_actions(flatten=True))
+    if uri.scheme != "file" or not added.num_rows or set(folder) & set("*?["):
         return None
-    return DataFiles([f"{folder}/{path}" for path in added["path"]], sum(added["size_bytes"]))
+    ranges = (added[of.name] for of in added.schema if of.name.startswith("min.") and pa.types.is_floating(of.type))
+    return DataFiles(
+        [f"{folder}/{path}" for path in added["path"].to_pylist()],
+        sum(added["size_bytes"].to_pylist()),
+        any(values.null_count < len(values) for values in ranges),
+    )
 
 
 def checksum(table: DeltaTable, path: str) -> str:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline_core.storage.data_files import read_rows
+from hourline_core.storage.data_files import count_nulls, read_rows
 
 
 class FileRange(NamedTuple):
@@ -40,13 +40,16 @@ def files_with(table: DeltaTable, column: str, lowest: Any, highest: Any = None)
 
 def last_with_nulls(table: DeltaTable, column: str, by: str) -> Any:
     """The highest value of ``by`` in the files that have nulls in ``column`` (with dots for a nested one), or that lack
-    it. None: there are none.
+    it. None: there are none. Where the log does not tell, the column is read. Raises TableError.
     """
     files = pa.table(table.get_add_actions(flatten=True))
     name = f"null_count.{column}"
-    if name in files.column_names:
-        files = files.filter(pc.fill_null(pc.greater(files[name], 0), fill_value=True))
-    return pc.max(files[f"max.{by}"]).as_py() if files.num_rows else None
+    counts = files[name].to_pylist() if name in files.column_names else [None] * files.num_rows
+    known = zip(files["path"].to_pylist(), counts, files[f"max.{by}"].to_pylist(), strict=True)
+    return max(
+        (highest for path, count, highest in known if (count_nulls(table, path, column) if count is None else count)),
+        default=None,
+    )
 
 
 def rows_of(table: DeltaTable, column: str, value: Any) -> pa.Table:

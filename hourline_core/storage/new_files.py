@@ -6,7 +6,7 @@ what it leaves.
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -25,6 +25,7 @@ from hourline_core.errors import TableError
 from hourline_core.runtime import failpoints
 from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step
 from hourline_core.storage.data_files import file_system
+from hourline_core.storage.statistics import columns_with_range, leaves
 
 _SAMPLE = 1000
 _LONGEST_TEXT = 64
@@ -63,6 +64,7 @@ class NewFileWriter:
             compression="zstd",
             compression_level=1,
             use_dictionary=_repeating(sample.slice(0, _SAMPLE)),
+            write_statistics=columns_with_range(self._schema),
             metadata_collector=self._collected,
         )
 
@@ -134,7 +136,7 @@ def _repeating(rows: pa.Table) -> list[str]:
     """
     most = rows.num_rows // 2
     names = []
-    for name, path in _leaves(rows.schema):
+    for name, path in leaves(rows.schema):
         column = rows[path[0]].combine_chunks()
         for part in path[1:]:
             column = column.field(part)
@@ -152,11 +154,11 @@ def _file_system(uri: str, storage_options: Mapping[str, str]) -> FileSystem:
 
 
 def _statistics(written: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
-    """Delta's statistics of a file. Numbers with a fraction have no range: NaN is in none of Parquet's."""
+    """Delta's statistics of a file: those of Parquet."""
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    paths = dict(_leaves(schema))
+    paths = dict(leaves(schema))
     for number in range(written.num_columns):
         parts = [written.row_group(group).column(number) for group in range(written.num_row_groups)]
         path = paths.get(parts[0].path_in_schema) if parts else None
@@ -172,18 +174,6 @@ def _statistics(written: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
                 _put(lowest, path, low)
                 _put(highest, path, high)
     return {"numRecords": written.num_rows, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
-
-
-def _leaves(fields: Iterable[pa.Field], above: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The plain columns, also those of structs, with Parquet's name of each. Of lists and maps, there are no
-    statistics.
-    """
-    for column in fields:
-        path = (*above, column.name)
-        if pa.types.is_struct(column.type):
-            yield from _leaves(column.type, path)
-        elif not pa.types.is_nested(column.type):
-            yield ".".join(path), path
 
 
 def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from batch_layer.tiles_and_totals import compute_tiles_and_totals
 from hourline_core.compute.aggregation import plan_aggregation
+from hourline_core.compute.archive import read_version
 from hourline_core.compute.check import find_unresolved
 from hourline_core.compute.explode import explode
 from hourline_core.compute.projection import Projection
@@ -307,3 +308,28 @@ def row(rand: random.Random) -> tuple[Any, ...]:
         some(lambda: (some(lambda: 1), some(lambda: (some(lambda: "c"),)))),
         some(lambda: {key: some(lambda: 2) for key in rand.sample("ab", rand.randrange(3))}),
     )
+
+
+def test_conditions_on_an_archive_find_each_row_that_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of an older version have ranges without NaN, and of decimals as doubles; so has what Spark caches."""
+    values = [1.0, 9.0, float("nan")]
+    large, larger = Decimal("12345678901234567890.12"), Decimal("12345678901234567890.13")
+    rows = pa.table(
+        {
+            "real": values,
+            "single": pa.array(values, pa.float32()),
+            "pair": [{"real": value, "deep": {"real": value}} for value in values],
+            "amount": pa.array([Decimal(1), large, larger], pa.decimal128(38, 2)),
+        }
+    )
+    write_deltalake(tmp_path / "table", rows)
+    archived = read_version(spark, DeltaTable(tmp_path / "table"))
+    cached = archived.persist()
+    cached.count()
+    conditions = {"amount > 12345678901234567890.12": 1, "amount = 12345678901234567890.13": 1}
+    for column in ("real", "single", "pair.real", "pair.deep.real"):
+        conditions |= {f"{column} > 9": 1, f"{column} >= 9": 2, f"{column} = double('nan')": 1, f"NOT {column} <= 9": 1}
+    found = {condition: cached.where(condition).count() for condition in conditions}
+    cached.unpersist()
+    assert found == conditions
+    assert {condition: archived.where(condition).count() for condition in conditions} == conditions

@@ -48,6 +48,7 @@ METRICS = {
 }
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
 TILINGS = [AggregationPlan(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
+_TEXT = pa.string()
 _REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
 
 
@@ -68,14 +69,18 @@ class BareTables:
         self.layout = Layout.of(self.project)
         self.hours = hours
 
-    def start(self, *new_fields: str) -> None:
+    def start(self, *new_fields: str, of: pa.DataType = _TEXT) -> None:
         """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields``
-        are declared since.
+        (``of`` a type) are declared since.
         """
-        fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, pa.string())})
+        fields = pa.schema({"n": pa.int64(), **dict.fromkeys(new_fields, of)})
         self.source_tables = open_source_tables(self.layout, SOURCE, fields, TILINGS)
         self.sequence = self.source_tables.first_sequence
         self.offset = self.source_tables.progress.reading("topic-id").next_offsets.get(0, 0)
+
+    def values_of(self, field: str, hours: list[int]) -> pa.Array:
+        """What the events of these hours have in a field other than ``n``."""
+        return pa.nulls(len(hours))
 
     def micro_batch(self, size: int) -> None:
         """Archive, publish as provisional, and finish the next ``size`` events, among which lies one record that is
@@ -95,7 +100,7 @@ class BareTables:
             {**addresses, "event_time": moments, "hour": moments, "duplicate": [False] * size, "n": [1] * size}
         )
         for field in set(source_tables.events_schema.names) - {"sequence", *columns.column_names}:
-            columns = columns.append_column(field, pa.nulls(size))
+            columns = columns.append_column(field, self.values_of(field, batch))
         source_tables.append(source_tables.events, source_tables.events_schema, columns, self.sequence)
         refused = {
             "topic_id": "topic-id",
