@@ -1,6 +1,6 @@
 """The connection that people query: DuckDB with one view per metric, merged from both layers."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from datetime import datetime, timedelta
@@ -8,13 +8,14 @@ from functools import partial
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.degraded_snapshot import degraded_snapshot
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.ledger.pending_declarations import PendingDeclaration, find_pending
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.ledger.time_travel import find_forgotten, moment_of, snapshot_at, token_of
@@ -26,6 +27,7 @@ from hourline_core.sql.attach_on_demand import AttachedParts, all_statements
 from hourline_core.sql.database import connect as open_duckdb
 from hourline_core.sql.database import cursor_of, naming_damage
 from hourline_core.sql.literals import identifier, literal
+from hourline_core.sql.missing_hours import read_missing_hours
 from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.tables import table_parts
 from hourline_core.sql.user_functions import install_functions
@@ -109,7 +111,8 @@ class Connection:
             self._check(query)
             relation = self._duckdb.sql(narrow_sessions(self._duckdb, query, self.served))
         if self.strict:
-            refuse_weak(self.states(query))
+            states = self.states(query)
+            refuse_weak(states, self.missing_among(states))
         if self._as_of is not None and (gone := find_forgotten(self.snapshot)):
             refuse_forgotten(self.states(query), gone)
         return Relation(relation, partial(self.explaining, query))
@@ -178,6 +181,32 @@ class Connection:
         """Those of ``pending`` that are about a metric that ``query``, one SELECT, names."""
         named = find_names(self._duckdb, query).tables
         return [one for one, _ in find_concerned(self.pending, named, self.project)]
+
+    @property
+    def missing(self) -> list[MissingHours]:
+        """The hours that the results of each metric with tables lack, as it is served. Raises TableError."""
+        found = (read_missing_hours(tables, self._fetch) for tables in self.snapshot.served)
+        return [missing for missing in found if missing]
+
+    def missing_of(self, metric: str, declaration: str) -> MissingHours | None:
+        """The missing hours of one declaration that has tables. Raises TableError."""
+        (tables,) = (one for one in self.snapshot.metrics if one.name == f"{metric}_{declaration}")
+        return read_missing_hours(tables, self._fetch)
+
+    def missing_among(self, states: Collection[HourState]) -> list[MissingHours]:
+        """Those of ``missing`` that are among ``states``, the hours that an answer uses. Raises TableError."""
+        if all(one.state != "missing" for one in states):
+            return []
+        used = {(one.metric, one.hour) for one in states}
+        among = [
+            MissingHours(
+                one.metric,
+                tuple(hour for hour in one.closed if (one.metric, hour) in used),
+                tuple(hour for hour in one.open if (one.metric, hour) in used),
+            )
+            for one in self.missing
+        ]
+        return [one for one in among if one.count]
 
     @property
     def views(self) -> list[str]:
@@ -279,6 +308,9 @@ class Connection:
                     raise error
         finally:
             self.close()
+
+    def _fetch(self, query: str) -> list[tuple[Any, ...]]:
+        return self.answer(query).fetchall()
 
     def _explain(self, error: duckdb.Error, query: str) -> str:
         return explain_error(error, self._duckdb, query, self.project, self.snapshot, self.pending)

@@ -14,6 +14,7 @@ import duckdb
 
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.model.hour_state import UNRELIABLE, WEAKEST_FIRST
 from hourline_core.model.hours import hour_text
 from hourline_core.model.metric import WINDOW_COLUMNS
@@ -111,16 +112,22 @@ def summarize_states(states: Collection[HourState]) -> str:
     return ", ".join(f"{counts[state]:,} {state}" for state in reversed(WEAKEST_FIRST) if counts[state])
 
 
-def refuse_weak(states: Collection[HourState]) -> None:
-    """Raise UnreliableResultError if any of the hours is missing, blocked or incomplete."""
+def refuse_weak(states: Collection[HourState], missing: Iterable[MissingHours]) -> None:
+    """Raise UnreliableResultError if any of the hours is missing, blocked or incomplete. ``missing`` are those that are
+    missing.
+    """
     weak: dict[str, list[str]] = {}
     for metric, hour, state in states:
         if state in UNRELIABLE:
             weak.setdefault(metric, []).append(f"{hour_text(hour)} {state}")
     if weak:
+        found = {one.state for one in states}
+        remedies = [words for one in missing for words in one.in_words()]
+        remedies += ["`hourline quality --blocked` says why hours are blocked"] if "blocked" in found else []
+        remedies += ["`hourline gaps` says what incomplete hours lack"] if "incomplete" in found else []
         raise UnreliableResultError(
-            f"the result would include unreliable hours: {_list_hours(weak)} (`hourline plan`, `hourline quality` and "
-            "`hourline gaps` say how to fix them; without strict, the query runs)"
+            f"the result would include unreliable hours: {_list_hours(weak)}; "
+            f"{''.join(f'{remedy}; ' for remedy in remedies)}without strict, the query runs"
         )
 
 

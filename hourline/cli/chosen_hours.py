@@ -1,8 +1,10 @@
 """The hours and metrics that are given to ``plan``, ``recompute`` and ``backfill``."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hourline.cli.output import note
+from hourline.cli.waiting import note_missing
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import HourRange, hour_text, parse_range, wall_clock
 
@@ -34,11 +36,16 @@ def refuse_open(planned: list["PlannedHour"]) -> None:
 
 
 def note_pending(project: "Project") -> bool:
-    """Note the declarations that readers do not get yet. Whether there is one."""
-    from hourline_core.ledger.pending_declarations import find_pending
-    from hourline_core.ledger.snapshot import take_snapshot
+    """Note the declarations that readers do not get yet, and the open hours that results lack: each with the command
+    that ends it. Whether a declaration is pending.
+    """
+    from serving_layer import connect
+    from serving_layer.reports.status import list_changes
 
-    pending = find_pending(project, take_snapshot(project))
-    for one in pending:
-        note(one.in_words())
-    return bool(pending)
+    with connect(project) as connection:
+        changes = list_changes(connection)
+        for change in changes:
+            note(change.words)
+        # Those that have closed are in the plan.
+        note_missing(replace(one, closed=()) for one in connection.missing)
+    return bool(changes)

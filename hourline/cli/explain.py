@@ -11,6 +11,7 @@ from hourline.cli.explain_window import say_window
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import number_text, say, say_facts, say_heading, say_json, say_table, shortest_path
 from hourline_core.errors import UsageError
+from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.model.hours import parse_hour, parse_window_time
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from serving_layer.reports.published_values import PublishedValue
 
 _MOST_STRETCHES = 4
-_MISSING = (
-    "it has events that the metric has not seen, from before it was declared or reset, or while it was away; "
-    "`hourline recompute` computes it"
-)
+_MISSING = "it has events that the metric has not seen, from before it was declared or reset, or while it was away"
 
 
 def explain(
@@ -113,7 +111,8 @@ def _say(explained: "Explanation") -> None:
 
 def _say_answer(explained: "Explanation") -> None:
     if explained.state == "missing":
-        say(f"no answer: {_MISSING}")
+        missing = MissingHours.of(explained.metric, [(explained.hour, explained.closed)])
+        say(f"no answer: {_MISSING}; `{missing.command or 'hourline recompute'}` computes it")
         return
     # A column is left out if it would repeat another: one layer has it all, or there are no late events.
     answer = explained.answer
@@ -154,10 +153,16 @@ def _events(explained: "Explanation") -> Iterator[str]:
     values = {name: "null" if value is None else value for name, value in explained.dimensions.items()}
     of = " and ".join(f"{name} {values[name]}" for name in events.of) or "the hour"
     before = f" (before {' and '.join(events.before)})" if events.before else ""
-    repeated = f", {events.repeated:,} that repeat an old id" if events.repeated else ""
-    left_out = f"{_count(events.duplicates, 'no')} {_plural('duplicate', events.duplicates)} left out"
-    late = f"{_count(events.late, 'none')} of them late{repeated}"
-    yield f"{events.events:,} accepted of {of}{before}, {late}; {left_out}"
+    duplicates = f"{_count(events.duplicates, 'no')} {_plural('duplicate', events.duplicates)} left out on arrival"
+    late = f"{_count(events.late, 'none')} of them late"
+    yield f"{events.events:,} accepted of {of}{before}, {late}; {duplicates}"
+    if events.repeated and events.counted is not None:
+        out = events.events - events.counted
+        waiting = events.repeated - out
+        parts = [f"{events.counted:,} count"]
+        parts += [f"{out:,} repeat an old id, and the recompute left them out"] if out else []
+        parts += [f"{waiting:,} of those that count repeat an old id, and the next recompute leaves them out"]
+        yield f"of the {events.events:,} accepted, {'; '.join(parts if waiting else parts[:-1])}"
     if events.first_arrived and events.last_arrived:
         batches = f"{events.sequences:,} {_plural('micro-batch', events.sequences)}"
         yield f"arrived {_span(events.first_arrived, events.last_arrived)} in {batches}"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hourline.cli.output import number_text, say, say_heading, say_table
+from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.model.hours import moment_text
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ def say_window(explained: "WindowExplanation") -> None:
         say(explained.description)
     say("")
     if explained.state == "missing":
-        say("no answer: an hour of it is missing; `hourline recompute` computes it")
+        hours = [(one.hour, explained.closed) for one in explained.hours if one.state == "missing"]
+        command = MissingHours.of(explained.merged_from, hours).command or "hourline recompute"
+        say(f"no answer: an hour of it is missing; `{command}` computes it")
     else:
         say_table(
             ["measure", "value", "declared as"],

@@ -93,5 +93,13 @@ def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"])
         note(f"not recomputed, since they have not closed yet: {hours_in_words(still_open)}")
     if planned.left:
         return run_backfill(planned)
-    say("no hour wants recomputing")
+    from batch_layer.plan import plan
+
+    others = plan(declared)
+    say(
+        f"No hour of these files needs a recompute, but {len({item.hour for item in others}):,} other hour(s) do: "
+        "`hourline recompute` computes them"
+        if others
+        else "No hour needs a recompute."
+    )
     return []

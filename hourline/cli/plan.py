@@ -53,7 +53,7 @@ def plan(
             right=["events"],
         )
     elif not to_decode:
-        say("nothing wants recomputing" + ("; a declaration is pending" if pending else ""))
+        say("No hour needs a recompute." + (" A declaration is pending." if pending else ""))
 
 
 def _say_open(project: "Project", hour: datetime) -> None:

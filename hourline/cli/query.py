@@ -9,7 +9,7 @@ import typer
 
 from hourline.cli.options import AsOf, ProjectFolder, Workspace, load
 from hourline.cli.output import note, say_table
-from hourline.cli.waiting import note_waiting
+from hourline.cli.waiting import note_missing, note_waiting
 from hourline_core.errors import UsageError
 
 
@@ -37,6 +37,9 @@ def query(
         bool,
         typer.Option("--strict", help="Fail if the result includes hours that are missing, blocked or incomplete."),
     ] = False,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Note how many sent records the result does not count yet. Asks Kafka.")
+    ] = False,
     as_of: AsOf = None,
     degraded: Annotated[
         bool, typer.Option("--degraded", help="Answer queries that do not need a damaged table, with a note.")
@@ -45,6 +48,8 @@ def query(
     """Query the merged results with SQL. Recomputed hours are final, and the others are provisional."""
     if format is ResultFormat.TABLE and output:
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
+    if waiting and (as_of or format is not ResultFormat.TABLE):
+        raise UsageError("--waiting is about the newest result, as a table: leave out --as-of and --format")
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.query_output import fetch, write
@@ -56,12 +61,15 @@ def query(
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
             say_table(result.columns, result.rows, right=result.numbers)
-            if not result.rows and not connection.is_past:
-                note_waiting(connection, sql)
+            if waiting or (not result.rows and not connection.is_past):
+                note_waiting(connection, sql, is_asked=waiting)
             for pending in connection.pending_in(sql):
                 note(pending.in_words())
-            if sys.stderr.isatty():  # For people only: a program must not find it in its input.
-                states = summarize_states(connection.states(sql))
-                note(f"as of {connection.token}{' · ' if states else ''}{states}")
         else:
             write(connection, sql, format.value, output)
+        states = connection.states(sql)
+        if not connection.is_past:
+            note_missing(connection.missing_among(states))
+        if format is ResultFormat.TABLE and sys.stderr.isatty():  # A program must not find it in its input.
+            summary = summarize_states(states)
+            note(f"as of {connection.token}{' · ' if summary else ''}{summary}")

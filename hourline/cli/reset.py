@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hourline.cli.chosen_hours import note_pending
 from hourline.cli.declared_names import DeclaredName, find_declared
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
@@ -63,6 +64,8 @@ def reset(
         sequence = planned.apply(wall_clock())
     after = "`hourline up` reads on from there" if kind == "source" else "`hourline recompute` computes its hours again"
     say(f"{kind} '{name}' was reset, as sequence {sequence}; {after}")
+    if kind == "metric":
+        note_pending(declared)
 
 
 def _plan_source(project: "Project", name: str, target: "Target", held: ExitStack) -> "SourceReset":

@@ -9,7 +9,7 @@ import typer
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline_core.model.branches import branches_of
-from hourline_core.model.hours import wall_clock
+from hourline_core.model.hours import hour_text, wall_clock
 from hourline_core.model.topics import topic_text
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def status(
         say_json(report.model_dump())
         return
     say(f"{report.project}: {report.speed}")
-    for item in report.changing:
-        say(item.words)
+    for item in (*(one.words for one in report.changing), *(words for one in report.lacking for words in one.words)):
+        say(item)
     counts = ["sequence", "accepted", "rejected", "duplicates", "tombstones"]
     counts += ["not_taken"] if any(s.not_taken for s in report.sources) else []
     counts += ["exploded", "empty"] if any(source.explode for source in declared.sources.values()) else []
@@ -66,6 +66,13 @@ def status(
         note(f"the lag is not known: {reason}")
     for source in report.sources:
         _say_what_matters(source)
+    for ahead in report.ahead:
+        hours = f"SELECT * FROM hours WHERE name = '{ahead.source}' AND hour >= '{hour_text(ahead.first)}'"
+        say(
+            f"{ahead.source}: {ahead.events:,} event(s) are in {ahead.hours:,} hour(s) after its clock, "
+            f"{hour_text(ahead.first)} … {hour_text(ahead.last)}, and do not move it; "
+            f'`hourline query "{hours}"` lists these hours'
+        )
     if partitions:
         _say_partitions(report.sources)
     elif report.hours:

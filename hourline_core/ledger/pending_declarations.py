@@ -7,6 +7,7 @@ Recomputes then cover the hours of the new declaration, and the last of them pro
 from dataclasses import dataclass
 from datetime import datetime
 
+from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project, declaration_hash
 
@@ -35,8 +36,8 @@ class PendingDeclaration:
     served_blocked: int
     """The number of its hours that are blocked."""
 
-    def in_words(self, missing: int | None = None) -> str:
-        """One sentence, with the command that takes it up. ``missing`` is the number of hours that it lacks, if it is
+    def in_words(self, missing: MissingHours | None = None) -> str:
+        """One sentence, with the command that takes it up. ``missing`` are the hours that it lacks, if they are
         known.
         """
         over = ", ".join(f"'{name}'" for name in self.rollups)
@@ -48,8 +49,10 @@ class PendingDeclaration:
         changed = f"metric '{self.metric}' has changed; {answers} until"
         if not self.is_started:
             return f"{changed} the speed layer starts again {TAKES_UP}"
-        missing_hours = "its missing hours" if missing is None else f"its {missing:,} missing hour(s)"
-        words = f"{changed} {missing_hours} are closed and recomputed (`hourline recompute`)"
+        missing_hours = "its missing hours" if missing is None else f"its {missing.count:,} missing hour(s)"
+        words = f"{changed} {missing_hours} are recomputed (`hourline recompute`)"
+        if missing and missing.open:
+            words += f"; {len(missing.open):,} of them are open, and wait for their close, or for `{missing.command}`"
         if self.blocked:
             words += f"; {self.blocked:,} hour(s) of the new one are blocked (`hourline quality --blocked`)"
         if self.served_blocked:

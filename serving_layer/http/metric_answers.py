@@ -69,6 +69,8 @@ class MetricAnswer(Described):
     """The token of the snapshot. `as_of` repeats the answer with it."""
     states: dict[str, int]
     """The number of hours that the result includes, by state."""
+    lacks: list[str]
+    """What the result lacks: a sentence for its missing hours, with the command that computes them."""
     columns: list[Column]
     """The columns of the rows."""
     rows: list[dict[str, Any]]

@@ -211,7 +211,7 @@ def _report(connection: Connection, tables: MetricTables, hour: datetime) -> str
 def _refuse(connection: Connection, states: list[HourState], strict: bool) -> None:
     """Raises UnreliableResultError, and UsageError where an old answer needs what is no longer kept."""
     if strict:
-        refuse_weak(states)
+        refuse_weak(states, connection.missing_among(states))
     if connection.is_past and (gone := find_forgotten(connection.snapshot)):
         refuse_forgotten(states, gone)
 
@@ -233,7 +233,8 @@ def _body(
     counts: dict[str, int] = {}
     for one in states:
         counts[one.state] = counts.get(one.state, 0) + 1
-    about = {"metric": metric, "token": connection.token, "states": counts}
+    lacks = [words for one in connection.missing_among(states) for words in one.in_words()]
+    about = {"metric": metric, "token": connection.token, "states": counts, "lacks": lacks}
     headers = {
         "Hourline-Token": connection.token,
         "Hourline-States": ", ".join(f"{state}={count}" for state, count in counts.items()),

@@ -85,6 +85,10 @@ class CellEvents(Described):
     """The number of `events` that repeat an id beyond the horizon: a recompute leaves them out. Null: the id is an
     expression.
     """
+    counted: int | None
+    """The number of `events` that the answer counts, before any condition of a measure: all but those that repeat an id
+    and that a recompute has left out. Null: the id is an expression.
+    """
     late: int
     """The number of `events` that arrived after the hour had closed."""
     sequences: int
@@ -154,12 +158,12 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         ASOF JOIN ({started_sql(source)}) ON sequence <= until
         LEFT JOIN (SELECT hour, sequence, true AS late FROM hourline.late_{source.name}) USING (hour, sequence)""")
     totals = connection.sql(
-        "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), count(*) "
-        "FILTER (late AND NOT duplicate), "
+        "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), "
+        "count(*) FILTER (repeated AND layer = 'final'), count(*) FILTER (late AND NOT duplicate), "
         "count(DISTINCT sequence) FILTER (NOT duplicate), min(started) FILTER (NOT duplicate), max(started) FILTER "
         "(NOT duplicate) FROM _events"
     )
-    ((events, duplicates, repetitions, late, sequences, first, last),) = totals.fetchall()
+    ((events, duplicates, repetitions, left_out, late, sequences, first, last),) = totals.fetchall()
     stretches = connection.sql(
         'SELECT layer, topic, topic_id, partition, min("offset") AS first_offset, max("offset") AS last_offset, '
         "min(sequence) AS first_sequence, "
@@ -172,6 +176,7 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         events=events,
         duplicates=duplicates,
         repeated=repetitions if identity or not source.id else None,
+        counted=events - left_out if identity or not source.id else None,
         late=late,
         sequences=sequences,
         first_arrived=first,

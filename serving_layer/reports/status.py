@@ -1,6 +1,6 @@
 """Reports how far each source has come, and the state of its last hours: `hourline status`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -112,6 +112,23 @@ class HourStatus(Described):
     """
 
 
+class HoursAhead(Described):
+    """The hours of a source after the clocks of all its partitions. They come from records with a wrong event time, or
+    from a leap that further records must confirm.
+    """
+
+    source: str
+    """The name of the source."""
+    hours: int
+    """The number of hours."""
+    events: int
+    """The number of accepted events in them."""
+    first: datetime
+    """The first of them (UTC)."""
+    last: datetime
+    """The last of them (UTC)."""
+
+
 class ChangingMetric(Described):
     """A metric whose declaration in the YAML is pending: queries do not use it yet."""
 
@@ -131,6 +148,19 @@ class ChangingMetric(Described):
     """The same in one sentence, with the command to run."""
 
 
+class LackingMetric(Described):
+    """A metric whose results lack hours: they have events from before it was first computed or reset."""
+
+    metric: str
+    """The name of the metric."""
+    closed: int
+    """The number of its missing hours that have closed."""
+    open: int
+    """The number of its missing hours that have not closed."""
+    words: list[str]
+    """The same in sentences, each with the command that computes these hours."""
+
+
 class ProjectStatus(SpeedState):
     """The status of a project."""
 
@@ -140,8 +170,12 @@ class ProjectStatus(SpeedState):
     """All sources."""
     changing: list[ChangingMetric]
     """The metrics whose new declaration is not served yet."""
+    lacking: list[LackingMetric]
+    """The metrics whose results lack hours."""
     hours: list[HourStatus]
-    """The last hours of each source."""
+    """The last hours of each source, up to the newest clock of its partitions."""
+    ahead: list[HoursAhead]
+    """The sources that have hours after that."""
 
 
 def report_project_status(project: Project, last: int) -> ProjectStatus:
@@ -161,11 +195,16 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     project = connection.project
     away = absent_topics(project.workspace)
     sources = [_source(connection, source, offsets[source.name], away) for source in project.sources.values()]
+    reached = _reached(sources)
     rows = connection.sql(
-        "SELECT hour, name AS source, state, events, late, closed FROM hours WHERE kind = 'source' "
+        f"SELECT hour, name AS source, state, events, late, closed FROM hours WHERE kind = 'source' AND ({reached}) "
         f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
     )
     found = rows.to_arrow_table().to_pylist()
+    ahead = connection.sql(
+        "SELECT name AS source, count(*) AS hours, sum(events)::BIGINT AS events, min(hour) AS first, "
+        f"max(hour) AS last FROM hours WHERE kind = 'source' AND NOT ({reached}) GROUP BY name ORDER BY name"
+    )
     pages = _pages(connection, [row["hour"] for row in found])
     hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
     return ProjectStatus(
@@ -173,8 +212,23 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
         **dict(report_speed_state(project)),
         sources=sources,
         changing=list_changes(connection),
+        lacking=[
+            LackingMetric(metric=one.metric, closed=len(one.closed), open=len(one.open), words=one.in_words())
+            for one in connection.missing
+        ],
         hours=hours,
+        ahead=[HoursAhead(**row) for row in ahead.to_arrow_table().to_pylist()],
     )
+
+
+def _reached(sources: Iterable[SourceStatus]) -> str:
+    """The condition that an hour of the view ``hours`` is not after the newest clock of its source's partitions."""
+    conditions = []
+    for source in sources:
+        clocks = [clock for clock in (source.clock, *(known.clock for known in source.partitions)) if clock]
+        if clocks:
+            conditions.append(f"(name = {literal(source.source)} AND hour <= {literal(max(clocks))})")
+    return " OR ".join(conditions) or "false"
 
 
 def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, datetime], str]:
@@ -208,15 +262,13 @@ def list_changes(connection: Connection) -> list[ChangingMetric]:
 def _report_change(connection: Connection, pending: PendingDeclaration) -> ChangingMetric:
     missing = None
     if pending.is_started:
-        ((missing,),) = connection.sql(
-            f"SELECT count(*) FROM hourline.hours_{pending.metric}_{pending.declaration} WHERE counted = 'missing'"
-        ).fetchall()
+        missing = connection.missing_of(pending.metric, pending.declaration)
     return ChangingMetric(
         metric=pending.metric,
         declaration=pending.declaration,
         served=pending.served,
         served_since=pending.served_since,
-        missing=missing,
+        missing=missing.count if missing else 0 if pending.is_started else None,
         words=pending.in_words(missing),
     )
 

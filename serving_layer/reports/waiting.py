@@ -16,6 +16,8 @@ class WaitingRecords:
     source: str
     count: int | None
     """Their number. None: it is not known."""
+    unknown: str | None
+    """Why it is not known. None: it is."""
     has_begun: bool
     """Whether a micro-batch of the source has finished."""
     is_running: bool
@@ -23,6 +25,10 @@ class WaitingRecords:
 
     def in_words(self) -> str:
         """One sentence, with what to do."""
+        if self.has_begun and self.count == 0:
+            return f"all sent records of '{self.source}' are counted"
+        if self.has_begun and self.unknown:
+            return f"how many records of '{self.source}' are not counted yet is not known: {self.unknown}"
         number = "records" if self.count is None else f"{self.count:,} record(s)"
         waiting = f"{number} of '{self.source}' have not been counted yet"
         if self.count == 0:
@@ -36,27 +42,27 @@ class WaitingRecords:
 
 
 def find_waiting(connection: Connection, query: str, offsets: Offsets) -> list[WaitingRecords]:
-    """What the sources that ``query`` names, one SELECT, have not counted by the connection's snapshot. ``offsets`` are
-    those in Kafka. A source that has begun, and of which no record is known to wait, is left out.
+    """What each source that ``query`` names, one SELECT, has not counted by the connection's snapshot. ``offsets`` are
+    those in Kafka.
     """
     project = connection.project
     is_running = lease_holder(project.workspace, "speed") is not None
     found = []
     for name in connection.sources(query):
-        sequence = known.sequence if (known := connection.snapshot.progress.get(name)) else 0
+        sequence = read.sequence if (read := connection.snapshot.progress.get(name)) else 0
         count = _count_waiting(connection, project.sources[name], sequence, offsets[name])
-        if count or not sequence:
-            found.append(WaitingRecords(name, count, sequence > 0, is_running))
+        known, unknown = (None, count.reason) if isinstance(count, Unknown) else (count, None)
+        found.append(WaitingRecords(name, known, unknown, sequence > 0, is_running))
     return found
 
 
 def _count_waiting(
     connection: Connection, source: Source, sequence: int, offsets: SourceOffsets | Unknown
-) -> int | None:
+) -> int | Unknown:
     if isinstance(offsets, Unknown):
-        return None
+        return offsets
     if not sequence:
         return count_lag({}, offsets.topics)
     readings = find_readings(connection, source, sequence)
     known = offsets_of_known(connection, source, sequence, readings, offsets)
-    return None if isinstance(known, Unknown) else count_lag(readings, known)
+    return known if isinstance(known, Unknown) else count_lag(readings, known)

@@ -162,7 +162,10 @@ def test_a_strict_connection_refuses_what_rests_on_missing_or_blocked_hours(weak
                 if "odd" in query
                 else "'totals' 2024-03-01T01:00Z blocked"
             )
-            assert f"would include unreliable hours: of {told} (" in str(refused.value)
+            assert f"would include unreliable hours: of {told}; " in str(refused.value)
+            assert ("`hourline recompute` computes them" if "odd" in query else "`hourline quality --blocked`") in str(
+                refused.value
+            )
         for query in (
             f"FROM totals WHERE hour <> '{hour(1)}'",
             f"FROM odd WHERE hour > '{hour(1)}'",
@@ -174,8 +177,12 @@ def test_a_strict_connection_refuses_what_rests_on_missing_or_blocked_hours(weak
 
 def test_a_strict_connection_says_first_what_is_wrong_with_the_query(weak: BareTables) -> None:
     with serving_layer.connect(weak.project, strict=True) as strict:
-        with pytest.raises(UsageError, match="there is no column 'm'"):
+        with pytest.raises(UsageError, match=r"there is no column 'm' \(there is: hour, n, state\)"):
             strict.sql("SELECT m FROM totals")
+        of_hours = r"there is no column 'zone' \(there is: closed, events, hour, kind, late, name, state\)"
+        for query in ("SELECT zone FROM hours", "SELECT h.zone FROM hours h WHERE h.late > 0"):
+            with pytest.raises(UsageError, match=of_hours):
+                strict.sql(query)
         with pytest.raises(UsageError, match="exactly one SELECT"):
             strict.sql("DROP TABLE totals")
 

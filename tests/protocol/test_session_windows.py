@@ -277,6 +277,20 @@ def test_a_metric_over_sessions_has_those_of_its_own_dimensions(visits: Visits) 
         found = connection.answer("SELECT window_start, window_end, visits FROM of_all ORDER BY ALL").fetchall()
         assert found == [(hour(0), at(160), 8), (hour(5), at(330), 1)]
         assert connection.answer("SELECT window_start, visits FROM days").fetchall() == [(hour(0), 9)]
+    visits.publish(0, 1, 2, 3)
+    visits.micro_batch(Visit(2, "b", 900, minute=50))
+    states = "SELECT window_start, state FROM {} ORDER BY ALL"
+    with serving_layer.connect(replace(visits.project, rollups=over)) as connection:
+        # It joins no session of its group, nor of all groups together. Only its hour, and its day, are revised.
+        assert connection.answer(states.format("of_all")).fetchall() == [
+            (hour(0), "final"),
+            (at(170), "revised"),
+            (hour(5), "provisional"),
+        ]
+    visits.micro_batch(Visit(2, "c", 5, minute=30))
+    with serving_layer.connect(replace(visits.project, rollups=over)) as connection:
+        assert connection.answer(states.format("of_all")).fetchall()[0] == (hour(0), "revised"), "it is joined"
+        assert dict(connection.answer(states.format("loads")).fetchall())[at(50)] == "final", "its group is another"
 
 
 def test_sessions_in_a_missing_hour_are_not_known(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
             "same.jsonl: all of its 655 rows were imported before",
             "more.parquet: all of its 130 rows were imported before",
             "not recomputed, since they have not closed yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z",
-            "no hour wants recomputing",
+            "No hour needs a recompute.",
         ]
 
     # The stream begins, and knows the ids of what was imported.

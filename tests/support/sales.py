@@ -66,10 +66,13 @@ class Sales:
             Layout.of(self.project), SOURCE, pa.schema({"shop": pa.string()}), list(TILINGS.values())
         )
         self.sold: list[Sale] = []
+        self.clock = BASE
         self.sequence = 0
 
-    def sell(self, *sales: Sale, late: int = 0) -> None:
-        """One micro-batch; so many events of each of its hours came after it had closed."""
+    def sell(self, *sales: Sale, late: int = 0, moves_clock: bool = True) -> None:
+        """One micro-batch; so many events of each of its hours came after it had closed. The clock may not believe the
+        event times.
+        """
         self.sold += sales
         self.sequence += 1
         source_tables = self.source_tables
@@ -81,6 +84,8 @@ class Sales:
                 self.sequence,
             )
         counts = Counter(number for number, _ in sales)
+        if moves_clock:
+            self.clock = max(self.clock, *(hour(number) + timedelta(minutes=59) for number, _ in sales))
         source_tables.finish(
             ProgressRow(
                 self.sequence,
@@ -90,7 +95,7 @@ class Sales:
                 counts=RecordCounts(records=len(sales), accepted=len(sales)),
                 hours=tuple(HourEvents(hour(number), count, late) for number, count in counts.items()),
                 metrics=source_tables.written_metrics(),
-                clock=max(hour(number) for number, _ in self.sold) + timedelta(minutes=59),
+                clock=self.clock,
                 started=BASE,
                 finished=datetime.now(UTC),
             )

@@ -177,8 +177,8 @@ class Visits:
         )
         self.sequence = self.source_tables.first_sequence
 
-    def micro_batch(self, *visits: Visit) -> None:
-        """Archive, publish as provisional, and finish."""
+    def micro_batch(self, *visits: Visit, moves_clock: bool = True) -> None:
+        """Archive, publish as provisional, and finish. The clock may not believe the event times."""
         source_tables, offset = self.source_tables, len(self.visits)
         seen = {(visit.hour, visit.visit) for visit in self.visits if visit.visit}
         batch = []
@@ -219,7 +219,8 @@ class Visits:
                 tiles(new, self.metric),
                 self.sequence,
             )
-        self.clock = max(self.clock, *(visit.time for visit in batch))
+        if moves_clock:
+            self.clock = max(self.clock, *(visit.time for visit in batch))
         hours = tuple(
             HourEvents(
                 hour(number),

@@ -99,6 +99,7 @@ def _check(site: Visits, connection: serving_layer.Connection, number: int, cell
     assert events.repeated == sum(
         visit.visit in {v.visit for v in site.visits if v.sequence < visit.sequence} for visit in accepted
     )
+    assert events.counted == len(chosen(site.final(number) + site.provisional(number), of_page))
     sequences = sorted({visit.sequence for visit in accepted})
     assert (events.sequences, events.first_arrived, events.last_arrived) == (
         len(sequences),
@@ -277,6 +278,20 @@ def test_the_page(site: Visits) -> None:
     }
 
 
+def test_the_numbers_of_events_add_up(tmp_path: Path) -> None:
+    site = Visits(tmp_path)
+    site.start()
+    site.micro_batch(*(Visit(0, "home", 5, visit) for visit in "xyz"), *(Visit(0, "home", 5, "x", missed=True),) * 2)
+    site.publish(0)
+    site.micro_batch(Visit(0, "home", 5, "y", missed=True))
+    said = CliRunner().invoke(app, ["explain", "loads", "2024-03-01T00", "--project", str(site.project.root)]).stdout
+    assert "6 accepted of the hour (before where), none of them late; no duplicates left out on arrival" in said
+    assert (
+        "of the 6 accepted, 4 count; 2 repeat an old id, and the recompute left them out; "
+        "1 of those that count repeat an old id, and the next recompute leaves them out"
+    ) in said
+
+
 PAGE = """\
 loads, page home, 2024-03-01 00:00 UTC: revised
 How long pages take
@@ -290,7 +305,7 @@ pages        1      1            1  distinct(page)
 declared  {hash}, source visits, id visit; 2 groups merged over slow
           slow: ms > 100
           where: ms >= 0
-events    3 accepted of page home (before where), 1 of them late; 1 duplicate left out
+events    3 accepted of page home (before where), 1 of them late; 1 duplicate left out on arrival
           arrived 2024-03-02 00:00:01 … 00:00:02 in 2 micro-batches
           visits[0] offsets 0 … 1, sequence 1: 2 in final
           visits[0] offset 4, sequence 2: 1 in provisional

@@ -24,8 +24,7 @@ NOT_STARTED = (
     "(`hourline down`, `hourline up`)"
 )
 STARTED = (
-    "metric 'loads' has changed; it answers by its older declaration until {} are closed and recomputed "
-    "(`hourline recompute`)"
+    "metric 'loads' has changed; it answers by its older declaration until {} are recomputed (`hourline recompute`)"
 )
 ASKS: dict[str, Callable[[serving_layer.Connection], object]] = {
     "there is no column 'long' yet": lambda connection: connection.sql("SELECT long FROM loads"),
@@ -93,7 +92,7 @@ def test_each_command_says_that_a_change_is_pending_and_what_takes_it_up(site: V
     change(site, "ms > 100", "ms > 200")
     for name in commands:
         assert NOT_STARTED in command(site, name).splitlines(), name
-    assert "nothing wants recomputing; a declaration is pending" in command(site, "plan")
+    assert "No hour needs a recompute. A declaration is pending." in command(site, "plan")
 
 
 def test_once_the_speed_layer_has_started_they_name_the_recompute_and_the_blocked_hours(site: Visits) -> None:
@@ -103,14 +102,14 @@ def test_once_the_speed_layer_has_started_they_name_the_recompute_and_the_blocke
     site.sequence = site.source_tables.first_sequence
     site.micro_batch(Visit(4, "home", 5))
     older = "; 1 hour(s) of the older one are blocked, and are not recomputed any more"
-    assert STARTED.format("its missing hours") + older in command(site, "plan").splitlines()
+    assert STARTED.format("its 2 missing hour(s)") + older in command(site, "plan").splitlines()
     assert STARTED.format("its 2 missing hour(s)") + older in command(site, "status").splitlines()
     site.aggregation = changed
     site.cutoffs.clear()
     site.publish(0, blocked=[0])
     said = command(site, "quality").splitlines()
     blocked = "; 1 hour(s) of the new one are blocked (`hourline quality --blocked`)"
-    assert STARTED.format("its missing hours") + blocked + older in said
+    assert STARTED.format("its 2 missing hour(s)") + blocked + older in said
 
 
 def test_a_metric_over_one_with_new_panes_says_what_it_waits_for(site: Visits) -> None:

@@ -46,7 +46,10 @@ def test_later_it_says_how_many_records_wait_if_any_do(site: Visits) -> None:
     assert said(site, sent(5)) == [
         "3 record(s) of 'visits' have not been counted yet: a micro-batch is under way; ask again in a moment"
     ]
-    assert said(site, sent(2)) == said(site, Unknown("Kafka is slow")) == []
+    assert said(site, sent(2)) == ["all sent records of 'visits' are counted"]
+    assert said(site, Unknown("Kafka is slow")) == [
+        "how many records of 'visits' are not counted yet is not known: Kafka is slow"
+    ]
 
 
 def test_while_the_speed_layer_does_not_run_it_says_what_starts_it(site: Visits) -> None:
@@ -89,6 +92,19 @@ def test_the_query_has_its_hint_on_standard_error_and_only_under_an_empty_table(
     asked = CliRunner().invoke(app, ["query", query, "--project", str(site.project.root)], catch_exceptions=False)
     assert ("have not been counted yet" in asked.stderr) is hinted
     assert "counted yet" not in asked.stdout
+
+
+def test_each_answer_can_tell_how_many_sent_records_it_does_not_count(
+    site: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.micro_batch(Visit(0, "home", 5), Visit(0, "home", 6))
+    monkeypatch.setattr(KafkaOffsets, "within_limit", lambda _: {"visits": sent(5)})
+    ask = ["query", "SELECT visits FROM loads", "--project", str(site.project.root)]
+    assert "counted yet" not in CliRunner().invoke(app, ask).stderr
+    asked = CliRunner().invoke(app, [*ask, "--waiting"], catch_exceptions=False)
+    assert "3 record(s) of 'visits' have not been counted yet: the speed layer is not running" in asked.stderr
+    refused = CliRunner().invoke(app, [*ask, "--waiting", "--as-of", "p0-visits.1"])
+    assert "--waiting is about the newest result" in str(refused.exception)
 
 
 def test_a_hint_that_cannot_be_given_leaves_the_answer_and_its_exit_status(

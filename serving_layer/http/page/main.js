@@ -2,7 +2,7 @@
 
 import { ServerError, get, listen } from "./api.js";
 import { MetricCard } from "./charts.js";
-import { addHours, dayAndHour, duration, el, figure, hourKey } from "./format.js";
+import { addHours, dayAndHour, duration, el, figure, hourKey, plural } from "./format.js";
 import { drawHour } from "./hour.js";
 import { drawDrift, drawLate, drawQuality, drawWork, hourLink, nothing, reportLink } from "./panels.js";
 import { pointsOf, rowsOf, usualMeasure } from "./series.js";
@@ -226,6 +226,7 @@ function drawFacts(status) {
     ...status.sources.flatMap((source) => [
       ...source.waits_for.map(({ topic, since }) => fact(several ? `${source.source}: waits for` : "waits for", topic, `the topic was deleted; it waits for a new one since ${dayAndHour(new Date(since))} UTC`, true)),
       fact(several ? `${source.source}: clock` : "clock", source.clock ? dayAndHour(new Date(source.clock)) : "–", "UTC; it closes hours"),
+      ...status.ahead.filter((one) => one.source === source.source).map((one) => fact(several ? `${source.source}: after the clock` : "after the clock", plural(one.hours, "hour"), `${plural(one.events, "event")}, up to ${dayAndHour(new Date(one.last))} UTC; they do not move the clock`)),
       ...idlePartitions(source).map((quiet) => fact(several ? `${source.source}: idle` : "idle", quiet, "partitions without records, which do not hold the clock")),
       fact(several ? `${source.source}: unread` : "unread", source.lag === null ? "unknown" : figure(source.lag), source.lag === null ? source.lag_unknown : "records in Kafka that no finished micro-batch has read"),
       ...(source.finished ? [fact(several ? `${source.source}: read` : "read", `${duration(Math.max(0, (Date.now() - new Date(source.finished)) / 1000))} ago`, "when the newest micro-batch was finished")] : []),
@@ -243,6 +244,7 @@ function noteHour(hour) {
   newest = addHours(hour, 1);
   if (!view.to) setRange();
   drawBar();
+  refresh(NOTHING);
 }
 
 function tellMoment(token) {
@@ -340,7 +342,7 @@ async function start() {
     },
     hour: ({ hour }) => {
       const from = new Date(hour);
-      noteHour(from);
+      if (from >= newest) reports.status.due = 0; // It knows whether the clock has come so far.
       refresh({ from: from.getTime(), to: addHours(from, 1).getTime() });
     },
     token: ({ token, complete }) => {

@@ -11,14 +11,15 @@ export function drawQuality(place, report, range, links) {
   place.replaceChildren(
     report.problems.length ? el("p", {}, report.advice) : "",
     report.audited ? el("p", { class: "counts" }, counts, el("span", { class: "note" }, "in all"), report.site ? links.report(report.site, "all reports") : null) : nothing("Nothing has been audited yet: recomputing an hour audits it."),
-    rows.length ? folded(["Hour", "Metric", "Outcome", "Found", "Report"], rows, "Audits that did not simply pass") : report.audited ? nothing("All audited hours in this range passed.") : "");
+    rows.length ? folded(["Hour", "Metric", "Outcome", "Found", "Report"], rows, "Audits that did not simply pass") : report.audited ? nothing(isAudited(report, range) ? "All audited hours in this range passed." : "No hour in this range has been audited.") : "");
 }
 
+const isAudited = (report, range) => report.stretches.some(({ start, end }) => new Date(start) < range.to && new Date(end) > range.from);
 const found = (audit) => audit.findings.filter((finding) => !finding.success).map((finding) => finding.found || finding.expectation).join("; ");
 
 export function drawWork(place, status) {
   const lines = status.recomputing.map(({ process }) => el("li", {}, el("progress", { "aria-label": "recomputing" }), ` process ${process} is recomputing; its hours turn final as they are published`));
-  const waiting = status.changing.map(({ words }) => el("li", {}, words));
+  const waiting = [...status.changing.map(({ words }) => words), ...status.lacking.flatMap(({ words }) => words)].map((words) => el("li", {}, words));
   place.replaceChildren(lines.length || waiting.length ? el("ul", { class: "plain" }, lines, waiting) : nothing("None is running."));
 }
 

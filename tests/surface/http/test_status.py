@@ -12,7 +12,9 @@ from typing import NoReturn
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from typer.testing import CliRunner
 
+from hourline.cli import app
 from hourline_core.model import Project
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.lease import lease
@@ -21,6 +23,7 @@ from hourline_core.runtime.topic_absence import note_absent_topics
 from serving_layer.connection import Connection
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets, SourceOffsets
 from serving_layer.reports.status import report_project_status, report_status
+from tests.support import visits as visited
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import Visit, serving, visit_tables
 
@@ -171,3 +174,18 @@ def test_the_status_says_how_the_last_speed_layer_has_ended_until_another_one_ru
     assert failed["ended"] == {"at": "2024-04-01T10:00:03Z", "reason": "the disk is full"}
     assert other["speed"].startswith("the speed layer runs") and "ended at" not in other["speed"]
     assert (stopped["speed"], stopped["ended"]) == (start, None)
+
+
+def test_the_last_hours_end_at_the_clock_and_a_wrong_date_is_one_line(tmp_path: Path) -> None:
+    visits = visited.Visits(tmp_path)
+    visits.start()
+    visits.micro_batch(*(visited.Visit(number, "a", 5) for number in range(3)))
+    visits.micro_batch(visited.Visit(24 * 365, "a", 5), moves_clock=False)
+    with Connection(visits.project) as connection:
+        status = report_status(connection, 2, {"visits": SourceOffsets({})})
+    assert [one.hour for one in status.hours] == [visited.hour(1), visited.hour(2)]
+    (ahead,) = status.ahead
+    assert (ahead.hours, ahead.events, ahead.first, ahead.last) == (1, 1, far := visited.hour(24 * 365), far)
+    said = CliRunner().invoke(app, ["status", "--project", str(visits.project.root)], catch_exceptions=False).stdout
+    assert "visits: 1 event(s) are in 1 hour(s) after its clock, 2025-03-01T00:00Z" in said
+    assert said.count("2025-03-01") == 3, "in that line alone"

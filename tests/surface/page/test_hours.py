@@ -37,6 +37,19 @@ def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload
     assert page.evaluate("window.same"), "it was loaded again"
 
 
+def test_a_range_without_an_audited_hour_is_not_said_to_have_passed(context: BrowserContext, server: Server) -> None:
+    page = opened(context, server, "?to=2026-02-01T00")
+    expect(page.locator("#quality")).to_contain_text("No hour in this range has been audited")
+
+
+def test_a_wrong_date_does_not_move_what_is_shown(context: BrowserContext, server: Server, sales: Sales) -> None:
+    page = opened(context, server)
+    sales.sell((24 * 365, "north"), moves_clock=False)
+    expect(page.locator("#facts")).to_contain_text("1 hour")
+    expect(page.locator(f'#strip [data-hour="{key(3)}"]')).to_have_count(1)
+    expect(page.locator(f'#strip [data-hour="{key(24 * 365)}"]')).to_have_count(0)
+
+
 def test_an_hour_tells_its_audits_and_links_to_their_reports(context: BrowserContext, server: Server) -> None:
     page = opened(context, server, "?hour=2026-03-02T11")
     expect(page.locator("#hour tbody tr")).to_have_count(2)

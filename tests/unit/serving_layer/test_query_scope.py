@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from hourline_core.errors import UnreliableResultError
+from hourline_core.ledger.missing_hours import MissingHours
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_weak, summarize_states
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
@@ -114,11 +115,18 @@ def test_an_hour_is_counted_in_the_weakest_state_of_its_metrics() -> None:
 
 def test_a_strict_answer_names_the_hours_that_it_cannot_rest_on() -> None:
     reliable = [HourState("a", BASE, state) for state in ("final", "revised", "provisional")]
-    refuse_weak(reliable)
+    refuse_weak(reliable, [])
     weak = [HourState("a", BASE + timedelta(hours=number), "missing") for number in range(5)] + [
         HourState("b", BASE, "blocked")
     ]
     with pytest.raises(UnreliableResultError) as refused:
-        refuse_weak([*reliable, *weak])
+        refuse_weak([*reliable, *weak], [MissingHours("a", (BASE,), (BASE + timedelta(hours=4),))])
     hours = "2024-03-01T00:00Z missing, 2024-03-01T01:00Z missing, 2024-03-01T02:00Z missing and 2 more"
     assert f"of 'a' {hours}; of 'b' 2024-03-01T00:00Z blocked" in str(refused.value)
+    for command in (
+        "hourline recompute",
+        "hourline recompute --metric a --from 2024-03-01T04:00Z --to 2024-03-01T05:00Z --include-open",
+        "hourline quality --blocked",
+    ):
+        assert f"`{command}`" in str(refused.value)
+    assert "gaps" not in str(refused.value)
