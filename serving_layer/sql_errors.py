@@ -15,6 +15,9 @@ from serving_layer.served_metrics import served_metrics
 _MAKES_TABLES = "`hourline speed` (or `hourline up`) makes them when it starts"
 _RECORDS = ("events", "rejected", "quarantine")
 """Each is the beginning of a view's name, which ends with that of its source."""
+_COLUMN = re.compile(
+    r'(?:Referenced column |does not have a column named )"([^"]+)"(?:.*?Candidate bindings: ([^\n]*))?', re.DOTALL
+)
 _VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications")
 
 
@@ -37,23 +40,28 @@ def explain_error(
         records = [f"{kind}_{source}" for source in project.sources for kind in ("events", "rejected")]
         records += [name.replace("/", "_") for name in snapshot.other_tables if name.startswith("quarantine/")]
         return f"there is no view '{table[1]}'{did_you_mean(table[1], [*there, *_VIEWS, *records])}"
-    if column := re.search(r'Referenced column "([^"]+)" not found.*?Candidate bindings: ([^\n]*)', text, re.DOTALL):
+    if column := _COLUMN.search(text):
         named = find_names(database, query).tables
         if why := _explain_pending(column[1], named, project, pending):
             return f"there is no column '{column[1]}' yet: {why}"
-        # DuckDB offers only the nearest few names. A user who looks for a measure wants to see all.
-        served = served_metrics(project, snapshot)
-        metrics = [tables.metric for tables in served if tables.metric.name in named]
-        candidates = {
-            name for metric in metrics for name in (*metric.time_columns, *metric.dimensions, *metric.measures, "state")
-        }
-        candidates |= set(re.findall(r"[\"']([^\"']+)[\"']", column[2]))
+        # DuckDB offers only the nearest few names.
+        candidates = _columns_of(database, named) or set(re.findall(r"[\"']([^\"']+)[\"']", column[2] or ""))
         return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"
     if of_function := re.search(r"executing the UDF: \w+: ([^\n]*)", text):  # a function of Hourline's
         return f"the query cannot be answered: {of_function[1]}"
     kind, _, rest = text.partition(": ")
     hint = "; allowed is one SELECT in DuckDB's SQL, such as: FROM hours" if kind == "Parser Error" else ""
     return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}{hint}"
+
+
+def _columns_of(database: duckdb.DuckDBPyConnection, tables: Collection[str]) -> set[str]:
+    """The columns of those of ``tables`` that are views."""
+    rows = database.execute(
+        "SELECT column_name FROM duckdb_columns() "
+        "WHERE schema_name = 'main' AND list_contains($tables, lower(table_name))",
+        {"tables": list(tables)},
+    ).fetchall()
+    return {name for (name,) in rows}
 
 
 def without_tables(kind: str, name: str) -> str:

@@ -120,11 +120,12 @@ def _failure(trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Fai
     found: dict[str, list[int]] = {}
     for one in bad:
         found.setdefault(shorten(one.found or "") or observed(one) or "failed", []).append(one.hour)
-    others = [hour for hours in list(found.values())[_SHOWN_FINDINGS:] for hour in hours]
+    others = list(found.values())[_SHOWN_FINDINGS:]
+    hours = counted(sum(map(len, others)), "hour")
     return Failure(
         view=_view(trend, [line], audited),
         found=[(_tell_hours(hours), words) for words, hours in list(found.items())[:_SHOWN_FINDINGS]],
-        other=f"and something else in {counted(len(others), 'other hour')}" if others else "",
+        other=f"and {counted(len(others), 'other finding')}, in {hours}" if others else "",
         columns=names,
         rows=[[shorten(row[name]) if name in row else "" for name in names] for row in shown[:SHOWN_ROWS]],
         more=count - min(len(shown), SHOWN_ROWS) if shown else 0,

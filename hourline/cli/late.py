@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from serving_layer.reports.late import LateHour, Move
 
 _MOST_EVENTS = 50
+_MOST_MOVES = 4
 
 
 def late(
@@ -88,12 +89,18 @@ def _rows(hours: Iterable["LateHour"]) -> Iterable[tuple[object, ...]]:
             first if first == last else f"{first} … {last}",
         )
         for metric, moves in item.moved.items() or [("", {})]:
-            yield (*own, metric, ", ".join(_format_move(measure, move) for measure, move in moves.items()))
+            yield (*own, metric, _format_moves(moves))
             own = ("",) * len(own)
 
 
-def _format_move(measure: str, move: "Move") -> str:
-    return f"{measure} {signed_number(move.amount)}" if move.amount else f"{measure} changed"
+def _format_moves(moves: "dict[str, Move]") -> str:
+    """``views +5, clicks +3, 17 others changed``. Those without a number are no more than counted."""
+    shown = [f"{name} {signed_number(move.amount)}" for name, move in moves.items() if move.amount][:_MOST_MOVES]
+    if not shown and len(moves) <= _MOST_MOVES:
+        return f"{', '.join(moves)} changed" if moves else ""
+    if others := len(moves) - len(shown):
+        shown.append(f"{others:,} {'other' if others == 1 else 'others'} changed" if shown else f"{others:,} changed")
+    return ", ".join(shown)
 
 
 def _span(seconds: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from hourline_core.ledger.problems import advice
 from hourline_core.ledger.report_pages import SHOWN, page_name, page_path, report_site
 from hourline_core.model import Project
-from hourline_core.model.hours import HOUR
+from hourline_core.model.hours import HOUR, HourRange
 from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
@@ -76,6 +76,15 @@ class AuditedHour(Described):
     """Its page. Null: it is no longer kept."""
 
 
+class AuditedStretch(Described):
+    """Successive hours that were audited."""
+
+    start: datetime
+    """The first of them (UTC)."""
+    end: datetime
+    """The hour after the last of them (UTC)."""
+
+
 class QualityReport(Described):
     """What audits found. The counts are of hours × metrics, by the outcome of their newest audit."""
 
@@ -97,6 +106,8 @@ class QualityReport(Described):
     """The first hour that was considered (UTC). Blocked hours are considered however old they are."""
     hours: list[AuditedHour]
     """The audits that did not simply pass, or those that were asked for."""
+    stretches: list[AuditedStretch]
+    """The hours that were audited."""
     site: str | None
     """The overview page. Null: there is none."""
 
@@ -139,6 +150,8 @@ def report_quality(
             ]
     index = report_site(connection.project) / "index.html"
     problems = find_problems(connection)
+    audited = sorted({audit.hour for audit in latest})
+    stretches = HourRange.stretches(audited, HOUR) if audited else []
     concerned = [
         problem
         for problem in problems.open
@@ -155,6 +168,7 @@ def report_quality(
         **counts,
         since=min(since.values(), default=None),
         hours=shown,
+        stretches=[AuditedStretch(start=one.start, end=one.end) for one in stretches],
         site=str(index) if index.exists() else None,
     )
 

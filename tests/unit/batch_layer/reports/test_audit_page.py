@@ -39,7 +39,7 @@ def test_hours_in_which_the_same_was_found_are_told_once(tmp_path: Path) -> None
     assert "3 hours, 2026-03-02 03:00 to 2026-03-03 03:00 UTC: missing: /home" in text
     assert "2026-03-02 09:00 UTC: missing: /shop" in text
     many = [row(hour, success=False, found=f"found {hour}") for hour in range(7)]
-    assert "and something else in 2 other hours" in " ".join(audit(tmp_path, many).text.split())
+    assert "and 2 other findings, in 2 hours" in " ".join(audit(tmp_path, many).text.split())
     blocked = [("views", hour) for hour in found]
     card = " ".join(overview(tmp_path, rows, *blocked).text.split())
     assert "missing: /home (3 hours); missing: /shop (1 hour)" in card
