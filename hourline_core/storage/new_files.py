@@ -10,16 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
-from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
-from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline_core.errors import TableError
 from hourline_core.runtime import failpoints
@@ -51,7 +48,7 @@ class NewFileWriter:
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str], kind: str, sample: pa.Table) -> None:
-        self._files = _file_system(uri, storage_options)
+        self._files = file_system(uri, storage_options)
         self._kind = kind
         self._path = f"part-{uuid4()}.parquet"
         self._schema = sample.schema
@@ -143,14 +140,6 @@ def _repeating(rows: pa.Table) -> list[str]:
         if pc.count_distinct(column).as_py() <= most:
             names.append(name)
     return names
-
-
-def _file_system(uri: str, storage_options: Mapping[str, str]) -> FileSystem:
-    """The files below ``uri``."""
-    parts = urlsplit(uri)
-    if parts.scheme in ("", "file"):
-        return SubTreeFileSystem(unquote(parts.path) if parts.scheme else uri, LocalFileSystem())
-    return PyFileSystem(DeltaStorageHandler(uri, dict(storage_options)))
 
 
 def _statistics(written: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
