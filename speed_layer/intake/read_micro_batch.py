@@ -111,8 +111,8 @@ class MicroBatchReader:
         return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
 
     def _run(self, evaluated: DataFrame, assignment: Assignment, records: int) -> Part:
-        """What the tasks tell. All of them tell their ids first. If an id was seen before, they run again, and leave
-        its event out. The files of the run before are deleted.
+        """What the tasks tell. If an id was seen before, all of them run again, and mark its event as a duplicate. The
+        files of the run before are deleted.
 
         In between, Kafka may have compacted away the first event of an id. Then another one is the first, and the tasks
         run once more.

@@ -19,6 +19,7 @@ from speed_layer.intake.native_records import NativeRecords, as_records
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, to_bytes
 from speed_layer.intake.part_builder import PartBuilder
 from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.task_failure import TaskFailure
 
 _ROWS_OF_CHUNK = 50_000
 _BYTES_OF_CHUNK = 64 << 20
@@ -77,24 +78,16 @@ def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordB
 
 
 def _work(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    told: Part | Exception
+    told: Part | TaskFailure
     try:
         told = build_part(plan, assignment, batches)
     except Exception as error:  # Spark would make a text of it.
         error.add_note(traceback.format_exc())
-        if not _can_cross(error):
+        failure = TaskFailure.of(error)
+        if failure is None:
             raise
-        told = error
+        told = failure
     yield pa.record_batch({_TOLD: pa.array([to_bytes(told)], pa.binary())})
-
-
-def _can_cross(error: Exception) -> bool:
-    """Whether the driver can get ``error`` itself."""
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 (of this process)
-    except Exception:
-        return False
-    return True
 
 
 @lru_cache(maxsize=100)  # one for each source, and for each start after a change of its tables

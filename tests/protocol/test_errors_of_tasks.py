@@ -18,6 +18,19 @@ from speed_layer.intake.part import Assignment, from_bytes
 from tests.protocol.test_parts import BASE, FILES, ROWS, Made, plan_of, rows_of
 from tests.support.project_files import write_project
 
+
+def raised_from(error: Exception, cause: Exception) -> Exception:
+    """``error``, as if it were raised because of ``cause``."""
+    error.__cause__ = cause
+    return error
+
+
+def raised_while(error: Exception, handled: Exception) -> Exception:
+    """``error``, as if it were raised while the other one was handled."""
+    error.__context__ = handled
+    return error
+
+
 WHAT, THEN = "the stream of source 'visits' stopped", "nothing is lost"
 
 
@@ -37,6 +50,16 @@ class OfTwoArgumentsError(Exception):
             "the disk of FOLDER is full; make room there",
         ),
         (MemoryError(), ResourceError, "the memory of this machine is used up; end other processes, or lower "),
+        (
+            raised_from(RuntimeError("writing failed"), raised_from(ValueError("no"), OSError(errno.ENOSPC, "full"))),
+            ResourceError,
+            "the disk of FOLDER is full; make room there",
+        ),
+        (
+            raised_while(RuntimeError("writing failed"), OSError(errno.ENOSPC, "full")),
+            ResourceError,
+            "the disk of FOLDER is full; make room there",
+        ),
         (SetupError("the package 'x' is missing"), SetupError, "the package 'x' is missing"),
     ],
 )
@@ -56,6 +79,14 @@ def test_an_error_that_cannot_cross_is_left_to_spark_with_its_own_words(tmp_path
     for raised in (OfTwoArgumentsError("its own", "words"), OfThisFunctionError("its own words")):
         with pytest.raises(type(raised), match="its own words"):
             failure_of(raised, tmp_path)
+
+
+def test_the_causes_of_an_error_cross_up_to_the_first_that_cannot(tmp_path: Path) -> None:
+    raised = raised_from(KeyError("a"), raised_from(ValueError("b"), OfTwoArgumentsError("its own", "words")))
+    error = failure_of(raised, tmp_path)
+    assert repr(error) == "KeyError('a')"
+    assert repr(error.__cause__) == "ValueError('b')"
+    assert isinstance(error.__cause__, ValueError) and error.__cause__.__cause__ is None
 
 
 def failure_of(raised: Exception, folder: Path) -> Exception:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -29,6 +29,7 @@ from hourline_core.machine import Surroundings
 from hourline_core.model import scratch_columns as columns
 from speed_layer.intake import tasks
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, sum_of, to_bytes
+from speed_layer.intake.task_failure import TaskFailure
 from speed_layer.recovery.counted_records import CountedRecords
 from tests.support.examples import examples
 from tests.support.project_files import write_project
@@ -247,9 +248,11 @@ def test_an_event_with_an_id_is_told_by_its_hash_and_little_more(tmp_path: Path)
 
 
 def test_what_ends_a_task_ends_the_micro_batch_with_the_same_error() -> None:
-    cause = cast(Any, OSError(28, "No space left on device"))
+    cause = OSError(28, "No space left on device")
+    failure = TaskFailure.of(cause)
+    assert failure is not None
     try:
-        from_bytes(to_bytes(cause))
+        from_bytes(to_bytes(failure))
     except OSError as error:
         assert (error.errno, str(error)) == (28, str(cause))
     else:
