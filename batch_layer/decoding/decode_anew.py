@@ -54,8 +54,8 @@ divided.
 """
 _RECORD = [TOPIC_ID, PARTITION, OFFSET]
 _ADDRESS = [*_RECORD, PLACE]
-_ONLY_PLACE = f"{SCRATCH_PREFIX}only_place"
-"""int: the one place of a record that is decoded anew, since its other events stand. Null: all are."""
+_ONLY_PLACES = f"{SCRATCH_PREFIX}only_places"
+"""array<int>: the places of a record that are decoded anew, since its other events stand. Empty: all are."""
 _OLD_HOUR = f"{SCRATCH_PREFIX}old_hour"
 
 
@@ -168,14 +168,18 @@ class _Decoding:
         refused = self._rejected.where(within & self._is_other("decoding"))
         # The other events of its record stand if their bytes were not kept.
         only = F.when(~F.coalesce(F.col("decoding"), F.lit("")).isin(kept), F.coalesce(PLACE, F.lit(0)))
+        rejected = refused.select(*_rejected_columns(), only.alias(_ONLY_PLACES))
+        # The bytes of a record are on one of its rows. Those of an older version of Hourline are on each.
+        places = rejected.groupBy(*_RECORD, SEQUENCE).agg(F.collect_set(_ONLY_PLACES).alias(_ONLY_PLACES))
+        with_value = rejected.where(F.col(VALUE).isNotNull()).drop(_ONLY_PLACES)
         records = (
             archived.where(F.col(VALUE).isNotNull())
-            .select(*record_columns(archived), F.lit(None).cast("int").alias(_ONLY_PLACE))
-            .unionByName(refused.select(*_rejected_columns(), only.alias(_ONLY_PLACE)))
-            .dropDuplicates([*_RECORD, _ONLY_PLACE])
+            .select(*record_columns(archived), F.array().cast("array<int>").alias(_ONLY_PLACES))
+            .unionByName(with_value.join(places, [*_RECORD, SEQUENCE]))
+            .dropDuplicates([*_RECORD, _ONLY_PLACES])
         )
-        validated = validate(records, self._source, keep=(TOPIC_ID, SEQUENCE, _ONLY_PLACE))
-        new = validated.where(F.col(_ONLY_PLACE).isNull() | (F.col(_ONLY_PLACE) == F.col(PLACE)))
+        validated = validate(records, self._source, keep=(TOPIC_ID, SEQUENCE, _ONLY_PLACES))
+        new = validated.where((F.size(_ONLY_PLACES) == 0) | F.array_contains(_ONLY_PLACES, F.col(PLACE)))
         both = new.join(old, _ADDRESS, "full_outer").where(F.col(HOUR).isNotNull() | F.col(_OLD_HOUR).isNotNull())
         table = self._as_stored(both).toArrow()
         return table.select(self._schema.names).cast(self._schema).sort_by([("hour", "ascending")])

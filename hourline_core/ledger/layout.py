@@ -2,7 +2,7 @@
 coverage (progress_columns.py, coverage_rows.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
-    <tables>/rejected/<source>                   every record that was not accepted, with its bytes and the reason
+    <tables>/rejected/<source>                   every event that was not accepted, with its record and the reason
     <tables>/quarantine/<source>                 every event that a class of a metric failed for, if one has a class
     <tables>/progress/<source>                   one row per topic and finished micro-batch, or reset
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
@@ -114,7 +114,11 @@ REJECTED_COLUMNS: Columns = {
     "arrived": Column(TIMESTAMP, "When the micro-batch that read the record was planned."),
     "reason": Column(pa.string(), "Why it was rejected."),
     "key": Column(pa.binary(), "The record's key."),
-    "value": Column(pa.binary(), "The record's value."),
+    "value": Column(
+        pa.binary(),
+        "The record's value, on the row of its first rejected event. Null: it is on another row of the record and the "
+        "micro-batch, here. The view `rejected_<source>` has it on each row.",
+    ),
     "headers": Column(pa.map_(pa.string(), pa.binary()), "The record's headers."),
     "timestamp": Column(TIMESTAMP, "Kafka's timestamp of the record."),
     "timestamp_type": Column(pa.string(), "`create`: the producer's timestamp. `log_append`: the broker's."),

@@ -37,8 +37,8 @@ ARRIVED = "_hourline_arrived"
 KEY = "_hourline_key"
 """binary: the record's key; null if it has none."""
 VALUE = "_hourline_value"
-"""binary: the bytes of the record's value. After validation, on one row of each record that is kept: on the row of its
-first event, and on those of all rejected ones. The archive of events has it under this name.
+"""binary: the bytes of the record's value. After validation, on the rows of each record that keep it: on that of its
+first event, and on that of its first rejected one. The archive of events has it under this name.
 """
 DECODING = "_hourline_decoding"
 """string: the hash of the decoding that made the event, see `model/decoding.py`. The archive of events has it under

@@ -21,6 +21,7 @@ from hourline_core.sql.guarded_columns import guard_columns
 from hourline_core.sql.hour_states import hour_states_sql, metric_hours_sql
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.progress import gaps_sql, late_sql, source_hours_sql
+from hourline_core.sql.rejected import rejected_rows_sql
 from hourline_core.storage.data_files import DataFiles
 
 Kind = Literal["TABLE", "VIEW"]
@@ -50,7 +51,7 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned),
       ``coverage``: the tables
     - ``events_<source>``, ``rejected_<source>``, ``quarantine_<source>`` (if a metric of the source has a class): all
-      rows, also beyond the snapshot's progress
+      rows, also beyond the snapshot's progress; each rejected event with the bytes of its record
     - ``decoded_<source>``: the events that were decoded anew, if there are such
     - ``source_hours_<source>`` (a table): hour, events, arrived, late, clock, closed
     - ``late_<source>``: hour, sequence, events, arrived, clock
@@ -80,14 +81,11 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
         yield _table_part(f"late_{name}", (progress,), [late])
         if known.has_gaps:
             yield _table_part(f"gaps_{name}", (progress,), _gaps_sql(source, known.sequence, layout, snapshot))
-        records = (
-            ("events", layout.events(source)),
-            ("rejected", layout.rejected(source)),
-            ("quarantine", layout.quarantine(source)),
-        )
-        for kind, uri in records:
+        for kind, uri in (("events", layout.events(source)), ("quarantine", layout.quarantine(source))):
             if (version := snapshot.other_tables.get(f"{kind}/{name}")) is not None:
                 yield _table_part(f"{kind}_{name}", (), _attach(f"{kind}_{name}", layout, uri, version))
+        if (version := snapshot.other_tables.get(f"rejected/{name}")) is not None:
+            yield _table_part(f"rejected_{name}", (), _rejected_sql(layout, source, version))
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         yield _table_part(kept, (), _published_sql(kept, uri, schema, snapshot))
     for tables in snapshot.metrics:
@@ -144,6 +142,12 @@ def _coverage_sql(layout: Layout, snapshot: Snapshot, files: Files) -> list[str]
         yield f"CREATE {kind} hourline.coverage AS {rows}"
 
     return statements
+
+
+def _rejected_sql(layout: Layout, source: Source, version: int) -> list[str]:
+    name = f"rejected_{source.name}"
+    view = f"CREATE VIEW hourline.{name} AS {rejected_rows_sql(f'_{name}')}"
+    return [_attach_sql(name, layout.rejected(source), version), view]
 
 
 def _gaps_sql(source: Source, sequence: int, layout: Layout, snapshot: Snapshot) -> list[str]:

@@ -76,10 +76,11 @@ class PartBuilder:
             headers = headers_of(rows[HEADERS_TEXT].combine_chunks())
             rows = rows.drop_columns([HEADERS_TEXT]).append_column(HEADERS, headers)
         rows = with_topic_ids(rows, self._assignment.topic_ids)
-        if self._plan.source.explode:
-            rows = with_kept_values(rows, raw=self._plan.source.raw)
         counted = self._assignment.counted
-        fresh = self._mark_duplicates(keep(rows, pa.array(~counted.mark(rows))))
+        skipped = counted.mark(rows)
+        if self._plan.source.explode:
+            rows = with_kept_values(rows, skipped, raw=self._plan.source.raw)
+        fresh = self._mark_duplicates(keep(rows, pa.array(~skipped)))
         accepted = accepted_of(fresh)
         known = counted.find(fresh)
         self._part += Part(
@@ -177,7 +178,7 @@ class PartBuilder:
         fresh = fresh.append_column(DECODING, decoding)
         # Of a record without an event, all there is to keep are its bytes, from which other declarations may make some.
         accepted, rejected = with_outcome(fresh, "accepted"), with_outcome(fresh, "rejected", "empty")
-        rejected = keep(rejected, pc.is_valid(rejected[VALUE]))
+        rejected = keep(rejected, pc.or_(pc.is_valid(rejected[VALUE]), pc.equal(rejected[OUTCOME], "rejected")))
         if accepted.num_rows:
             self._events.write(self._numbered(events_to_archive(accepted, self._plan.stored_names)))
         if rejected.num_rows:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,16 +59,16 @@ def number_of_records(rows: pa.Table) -> int:
     return len(rows.group_by([TOPIC_ID, PARTITION, OFFSET]).aggregate([]) if exploded else rows)
 
 
-def with_kept_values(rows: pa.Table, *, raw: bool) -> pa.Table:
+def with_kept_values(rows: pa.Table, skipped: npt.NDArray[np.bool_], *, raw: bool) -> pa.Table:
     """The rows of exploded records, whose VALUE is on the first row of each, with VALUE on those that keep it: on the
-    first one if ``raw`` records are kept, unless it has none, and on all rejected ones.
+    first one if ``raw`` records are kept, unless it has none, and on the first rejected one that is not ``skipped``.
     """
     numbers, outcomes = np.arange(rows.num_rows), rows[OUTCOME]
     is_first = rows[PLACE].to_numpy() == 0
-    kept = pc.equal(outcomes, "rejected").to_numpy()
-    if raw:
-        kept |= is_first & pc.is_in(outcomes, pa.array(["accepted", "empty"])).to_numpy()
     firsts = np.maximum.accumulate(np.where(is_first, numbers, 0))
+    kept = is_first & raw & pc.is_in(outcomes, pa.array(["accepted", "empty"])).to_numpy()
+    rejected = np.flatnonzero(pc.equal(outcomes, "rejected").to_numpy() & ~skipped)
+    kept[rejected[np.diff(firsts[rejected], prepend=-1) != 0]] = True
     values = rows[VALUE].take(pa.array(firsts, mask=~kept))
     return rows.set_column(rows.column_names.index(VALUE), VALUE, values)
 

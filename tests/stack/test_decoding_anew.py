@@ -377,3 +377,30 @@ def test_hours_lack_the_bytes_of_their_own_records_only(kafka: str, tmp_path: Pa
     assert shop.query("SELECT hour FROM hours WHERE kind = 'metric' AND state = 'missing'") == [
         (parse_hour("2026-03-02T09"),)
     ]
+
+
+def test_rejected_events_of_a_record_count_once_it_is_decoded_anew(kafka: str, tmp_path: Path) -> None:
+    """The bytes of a record are with the first of its rejected events. With ``raw: false``, the others stand."""
+    shop = Shop(tmp_path, kafka, "rejected_events")
+    fields = "fields: {items: 'array<struct<at: string, n: long>>'}\nexplode: {item: items}\n"
+    metric = "{source: sales, measures: {sales: count, amount: sum(item.n)}}"
+
+    def orders(numbers: range) -> list[Row]:
+        texts = ("2026-03-02T08:10:00Z", "at 2026-03-02T08:20:00Z", "at 2026-03-02T09:10:00Z")
+        return [{"items": [{"at": at, "n": number} for at in texts]} for number in numbers]
+
+    for raw, numbers in (("\nraw: false", range(5)), ("", range(5, 10))):
+        shop.declare(f"{fields}event_time: item.at{raw}", metric)
+        shop.send(orders(numbers))
+    assert shop.query("SELECT sales, amount FROM revenue") == [(10, 45)]
+    bodies = [json.loads(value) for (value,) in shop.query("SELECT value FROM rejected_sales")]
+    assert sorted(body["items"][0]["n"] for body in bodies) == sorted([*range(10)] * 2)
+    shop.declare(f"{fields}event_time: \"replace(item.at, 'at ', '')\"", metric)
+    shop.send(orders(range(10, 12)))
+    shop.command("recompute", "--from", "2026-03-02T08", "--to", "2026-03-02T10", "--include-open")
+    answer = shop.query("SELECT hour, sales, amount, state FROM revenue ORDER BY hour")
+    total = sum(range(12))
+    assert answer == [
+        (parse_hour("2026-03-02T08"), 24, 2 * total, "final"),
+        (parse_hour("2026-03-02T09"), 12, total, "final"),
+    ]

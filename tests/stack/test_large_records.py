@@ -31,4 +31,6 @@ def test_a_record_of_half_a_megabyte_becomes_thousands_of_events(kafka: str, tmp
     value = json.dumps(record, ensure_ascii=False).encode()
     kept = [row["_hourline_value"] for row in project.table("events", "orders", ["_hourline_value"])]
     assert sorted(kept, key=lambda one: one is None) == [value, *[None] * (EVENTS - 1)]
-    assert [row["value"] for row in project.table("rejected", "orders", ["value"])] == [value] * 2
+    assert [row["value"] for row in project.table("rejected", "orders", ["value"])] == [value, None]
+    with serving_layer.connect(project.project) as connection:
+        assert connection.sql("SELECT value FROM rejected_orders").fetchall() == [(value,)] * 2

@@ -1,5 +1,6 @@
 """Whether Kafka may have more than a micro-batch has read, and which rows keep the bytes of their record."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -38,21 +39,32 @@ def test_a_micro_batch_with_much_less_is_not_full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "kept"),
+    ("raw", "skipped", "kept"),
     [
-        (True, [b"a", None, b"a", None, b"b", b"c", None, None]),
-        (False, [None, None, b"a", None, b"b", None, None, None]),
+        (True, (), [b"a", None, b"a", None, b"b", b"c", None, None, b"d", None, None]),
+        (False, (), [None, None, b"a", None, b"b", None, None, None, b"d", None, None]),
+        (True, (0, 8), [b"a", None, b"a", None, b"b", b"c", None, None, None, b"d", None]),
+        (False, (2, 8, 9), [None, None, None, None, b"b", None, None, None, None, None, b"d"]),
     ],
 )
-def test_the_value_of_an_exploded_record_is_on_its_first_event_and_on_all_rejected_ones(
-    raw: bool, kept: list[bytes | None]
+def test_the_value_of_an_exploded_record_is_on_its_first_event_and_on_its_first_rejected_one(
+    raw: bool, skipped: tuple[int, ...], kept: list[bytes | None]
 ) -> None:
     outcomes = ["accepted", "accepted", "rejected", "accepted", "rejected", "empty", "tombstone", "not_taken"]
+    outcomes += ["rejected"] * 3
     rows = pa.table(
         {
-            PLACE: pa.array([0, 1, 2, 3, 0, 0, 0, 0], pa.int32()),
+            PLACE: pa.array([0, 1, 2, 3, 0, 0, 0, 0, 0, 1, 2], pa.int32()),
             OUTCOME: outcomes,
-            VALUE: pa.array([b"a", None, None, None, b"b", b"c", None, None], pa.binary()),
+            VALUE: pa.array([b"a", None, None, None, b"b", b"c", None, None, b"d", None, None], pa.binary()),
         }
     )
-    assert with_kept_values(rows, raw=raw)[VALUE].to_pylist() == kept
+    marks = np.isin(np.arange(len(outcomes)), skipped)
+    assert with_kept_values(rows, marks, raw=raw)[VALUE].to_pylist() == kept
+
+
+def test_of_no_rows_none_keeps_a_value() -> None:
+    rows = pa.table(
+        {PLACE: pa.array([], pa.int32()), OUTCOME: pa.array([], pa.string()), VALUE: pa.array([], pa.binary())}
+    )
+    assert with_kept_values(rows, np.zeros(0, dtype=np.bool_), raw=True).num_rows == 0
