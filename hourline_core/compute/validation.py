@@ -37,6 +37,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
     VALUE_CRC,
+    VALUE_SIZE,
 )
 from hourline_core.model.windows import HOURLY
 from hourline_core.validation.validator import event_time_field
@@ -50,13 +51,14 @@ def validate(
 ) -> DataFrame:
     """Validate the Kafka records of ``read_topics`` (KEY, VALUE, HEADERS, TOPIC, PARTITION, OFFSET, ARRIVED, …).
 
-    Returns one row for each event, and for each record without one: their columns, VALUE_CRC, PLACE and OUTCOME.
+    Returns one row for each event, and for each record without one: their columns, VALUE_CRC, VALUE_SIZE, PLACE and
+    OUTCOME.
     Rejected events have REASON. Accepted ones have EVENT_TIME, HOUR (UTC) and the fields of an event. VALUE is on the
     rows that keep it; with ``explode``, on the first row of each record. All else is null. ``branches`` say which
     records the source takes; None: all. ``keep`` are further columns of ``records`` that the rows keep.
     """
-    with_crc = records.withColumns({PLACE: F.lit(0), VALUE_CRC: F.crc32(F.col(VALUE))})
-    taken = with_branch(with_crc, branches)
+    of_value = {VALUE_CRC: F.crc32(F.col(VALUE)), VALUE_SIZE: F.octet_length(VALUE)}
+    taken = with_branch(records.withColumns({PLACE: F.lit(0), **of_value}), branches)
     read = read_records(taken, source)
     validated = (read if event_time_field(source) else _with_times(read, source)).withColumn(
         OUTCOME,
@@ -86,6 +88,7 @@ def validate(
         REASON,
         F.when(is_kept, F.col(VALUE)).alias(VALUE),
         VALUE_CRC,
+        VALUE_SIZE,
         F.when(is_accepted, F.col(EVENT_TIME)).alias(EVENT_TIME),
         F.when(is_accepted, F.expr(assign_pane(EVENT_TIME, HOURLY.pane))).alias(HOUR),
         *(F.when(is_accepted, F.col(name)).alias(name) for name in source.event_fields),

@@ -46,6 +46,8 @@ this name.
 """
 VALUE_CRC = "_hourline_value_crc"
 """bigint: the CRC-32 of the record's value; null if it has none."""
+VALUE_SIZE = "_hourline_value_size"
+"""int: the number of bytes of the record's value; null if it has none."""
 UNDECODED = "_hourline_undecoded"
 """string: why the value could not be decoded; null if it could."""
 EVENT_TIME = "_hourline_event_time"

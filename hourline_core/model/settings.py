@@ -29,6 +29,11 @@ def _memory(text: str) -> str:
     return text
 
 
+def bytes_of(size: str) -> int:
+    """The number of bytes of a size such as `512m` or `2g`."""
+    return int(size[:-1]) << (20 if size.endswith("m") else 30)
+
+
 def _spark_key(name: str) -> str:
     if not name.startswith("spark."):
         raise refuse(f"got the key {describe(name)}, allowed are Spark's own, which start with 'spark.'")
@@ -82,7 +87,14 @@ class SpeedSettings(Declaration):
     """The size and pace of micro-batches in the speed layer."""
 
     max_records_per_batch: Annotated[int, pydantic.Field(ge=1)] = 400_000
-    """The maximum number of records of a source in one micro-batch."""
+    """The maximum number of records of a source in one micro-batch. Exploded records have on average at most so many
+    events.
+    """
+
+    max_bytes_per_batch: Annotated[str, AfterValidator(_memory)] = "128m"
+    """The maximum size of the records of a source in one micro-batch, such as `64m` or `1g`, if they are as large as
+    those before on average. The first micro-batch after a start has at most 1,000 records.
+    """
 
     trigger: Duration = timedelta(0)
     """The minimum time between the starts of two micro-batches. With `0s`, each starts when the last one has ended."""

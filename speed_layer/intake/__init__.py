@@ -1,6 +1,7 @@
 """What becomes of the records of a micro-batch, in the tasks that read them. No record reaches the driver.
 
 record_plan.py      what Spark evaluates, or leaves to the tasks
+micro_batch_size.py how large the next micro-batch may be, by the sizes of the records so far
 tasks.py            runs the tasks, and cuts their records into chunks
 native_records.py   evaluates records without Spark SQL
 part_builder.py     archives, folds and counts the records of one task

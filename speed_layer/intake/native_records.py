@@ -29,6 +29,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
     VALUE_CRC,
+    VALUE_SIZE,
 )
 from hourline_core.sql.literals import identifier
 from hourline_core.validation.validator import Validator, is_validated_natively
@@ -83,6 +84,7 @@ class NativeRecords:
         of each partition.
         """
         rows = self._validator.validate(records).append_column(VALUE_CRC, _checksums_of_last(records))
+        rows = rows.append_column(VALUE_SIZE, pc.binary_length(records[VALUE]))
         if not self._query:
             return rows
         self._connection.register("rows", rows)

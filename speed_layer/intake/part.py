@@ -104,6 +104,8 @@ class Part:
     """The number of records, also of those that counted before."""
     rows: int = 0
     """The number of events, and of records without one."""
+    size: int = 0
+    """The bytes of the records' values."""
     already_counted: int = 0
     """The number of them that counted before."""
     not_taken: int = 0
@@ -136,6 +138,7 @@ class Part:
         return Part(
             self.records + other.records,
             self.rows + other.rows,
+            self.size + other.size,
             self.already_counted + other.already_counted,
             self.not_taken + other.not_taken,
             self.quarantined + other.quarantined,

@@ -31,6 +31,7 @@ from hourline_core.model.scratch_columns import (
     PLACE,
     TOPIC_ID,
     VALUE,
+    VALUE_SIZE,
 )
 from hourline_core.storage.new_files import NewFile, NewFileWriter
 from speed_layer.intake.accounting import count_records
@@ -86,6 +87,7 @@ class PartBuilder:
         self._part += Part(
             records=number_of_records(rows),
             rows=rows.num_rows,
+            size=pc.sum(rows.filter(pc.equal(rows[PLACE], 0))[VALUE_SIZE]).as_py() or 0,
             already_counted=rows.num_rows - fresh.num_rows,
             not_taken=with_outcome(fresh, *NOT_TAKEN_OUTCOMES).num_rows,
             quarantined=self._fold(accepted),

@@ -15,6 +15,7 @@ from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_
 from speed_layer.commit.offset_order import OffsetsReached
 from speed_layer.commit.source_tables import SourceTables
 from speed_layer.intake.deduplication import Deduplicator
+from speed_layer.intake.micro_batch_size import MicroBatchSize
 from speed_layer.intake.part import IDS, Assignment, Part, sum_of
 from speed_layer.intake.record_rows import is_full
 from speed_layer.intake.tasks import Tasks
@@ -46,7 +47,7 @@ class Read:
 
 
 class MicroBatchReader:
-    """Reads the micro-batches of one source, one after the other, with at most ``most_records`` each.
+    """Reads the micro-batches of one source, one after the other. ``size`` bounds the next one.
 
     ``tasks`` runs the tasks of each. Reading depends on no commit, so the next one can be read while one is committed.
     ``clock`` (UTC) only dates them.
@@ -59,15 +60,15 @@ class MicroBatchReader:
         reprocessing: Reprocessing,
         tasks: Tasks,
         reached: OffsetsReached,
-        most_records: int,
+        size: MicroBatchSize,
         clock: Clock,
     ) -> None:
         self.source_tables = source_tables
         self.tasks = tasks
+        self.size = size
         self._reached = reached
         self._deduplicator = deduplicator
         self._reprocessing = reprocessing
-        self._most_records = most_records
         self._clock = clock
         self._numbers = count(1)
         self._read_up_to = source_tables.clock
@@ -100,17 +101,19 @@ class MicroBatchReader:
             self._reprocessing.counted_within(spans),
             origin.history,
         )
-        part = self._run(evaluated, assignment, sum(end - first for first, end in spans.values()))
+        tasks = self.size.tasks(sum(end - first for first, end in spans.values()))
+        part = self._run(evaluated, assignment, tasks)
         offsets = self._reached.advance(part.offsets, ends_by_id)
         if not offsets:
             return None
         self._reprocessing.release_passed({of: last for of, (_, last) in part.offsets.items()})
         clock = self._clock_after(part, origin)
+        self.size.learn(part.records, part.rows, part.size)
         self._deduplicator.remember(_ids(part), clock.time)
         self._read_up_to = clock
         return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
 
-    def _run(self, evaluated: DataFrame, assignment: Assignment, records: int) -> Part:
+    def _run(self, evaluated: DataFrame, assignment: Assignment, tasks: int) -> Part:
         """What the tasks tell. If an id was seen before, all of them run again, and mark its event as a duplicate. The
         files of the run before are deleted.
 
@@ -118,7 +121,7 @@ class MicroBatchReader:
         run once more.
         """
         while True:
-            part = sum_of(self.tasks.run(evaluated, assignment, records))
+            part = sum_of(self.tasks.run(evaluated, assignment, tasks))
             duplicates = self._find_duplicates(part)
             if duplicates == assignment.duplicates:
                 return part
@@ -141,7 +144,7 @@ class MicroBatchReader:
             return clock
         if origin.history:
             return clock.after_import(part.latest, part.arrived)
-        behind = list(part.offsets) if is_full(part.offsets, self._most_records) else []
+        behind = list(part.offsets) if is_full(part.offsets, self.size.records) else []
         return clock.after_records(part.clocks.values(), behind=behind)
 
 

@@ -25,9 +25,6 @@ _ROWS_OF_CHUNK = 50_000
 _BYTES_OF_CHUNK = 64 << 20
 """A chunk ends when it has reached one of both, at the end of a record."""
 
-_RECORDS_OF_TASK = 10_000
-"""With fewer records, a further task costs more than it saves: some 50 ms for its Python worker."""
-
 _NO_LIMIT = str((1 << 31) - 1)
 
 _TOLD = "told"
@@ -42,18 +39,18 @@ class Tasks:
         self._pickled = pickle.dumps(plan)
         self._limits: dict[str, str] | None = None
 
-    def run(self, evaluated: DataFrame, assignment: Assignment, size: int) -> list[Part]:
-        """Run the tasks of one micro-batch, as the one Spark job. ``evaluated`` is what ``records.apply`` gives, of
-        about ``size`` records.
+    def run(self, evaluated: DataFrame, assignment: Assignment, most: int) -> list[Part]:
+        """Run the tasks of one micro-batch, at most ``most``, as the one Spark job. ``evaluated`` is what
+        ``records.apply`` gives.
 
         Raises what has ended the work of a task, and PySparkException when Spark fails.
         """
-        tasks = min(-(-size // _RECORDS_OF_TASK) or 1, evaluated.sparkSession.sparkContext.defaultParallelism)
+        tasks = min(most, evaluated.sparkSession.sparkContext.defaultParallelism)
         work = partial(_work, self._pickled, assignment)
         if self._limits is None:
             self._limits = _limits(evaluated.schema)
-        for setting, most in self._limits.items():
-            evaluated.sparkSession.conf.set(f"spark.sql.execution.arrow.{setting}", most)
+        for setting, value in self._limits.items():
+            evaluated.sparkSession.conf.set(f"spark.sql.execution.arrow.{setting}", value)
         told = evaluated.coalesce(tasks).mapInArrow(work, f"{_TOLD} binary").toArrow()
         return [from_bytes(part) for part in told[_TOLD].to_pylist()]
 

@@ -44,8 +44,9 @@ def read_topics(
     most: int,
 ) -> DataFrame:
     """The committed records of ``source``'s topics from the offsets ``start`` on (by topic and partition), at most
-    ``most`` in a micro-batch. A topic that appears later and matches the source's pattern is read from its beginning,
-    and so is a new partition: for each micro-batch, Spark asks Kafka again what there is.
+    ``most`` in a micro-batch until ``PlannedReads`` sets another limit. A topic that appears later and matches the
+    source's pattern is read from its beginning, and so is a new partition: for each micro-batch, Spark asks Kafka again
+    what there is.
 
     The columns are those of Spark's Kafka source, with the headers.
     """
@@ -136,19 +137,6 @@ def starting_offsets(
                 f"a backup, or delete the topic, recreate it and read that: `hourline reset {source}`"
             )
     return {partition: max(read.get(partition, 0), earliest) for partition, (earliest, _) in available.items()}
-
-
-def planned_ends(spark: SparkSession, query: str, number: int) -> dict[tuple[str, int], int]:
-    """By topic and partition, one past the last offset of the micro-batch ``number`` that the stream called ``query``
-    works on. It lies beyond the last record where a transaction has ended.
-
-    Spark tells it in Python only when the micro-batch is done.
-    """
-    (stream,) = [active for active in spark.streams.active if active.name == query]
-    planned = stream._jsq.streamingQuery().getLatestExecutionContext()
-    assert planned.batchId() == number, "Spark works on another micro-batch"
-    ends = json.loads(planned.endOffsets().values().head().json())
-    return {(topic, int(of)): offset for topic, partitions in ends.items() for of, offset in partitions.items()}
 
 
 def java_client_options(options: dict[str, str]) -> dict[str, str]:

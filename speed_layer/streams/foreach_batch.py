@@ -20,6 +20,7 @@ from speed_layer.commit.idle_partitions import IdlePartitions
 from speed_layer.commit.maintenance import maintain_after
 from speed_layer.intake.read_micro_batch import MicroBatchReader, Read
 from speed_layer.kafka.continuity import Continuity
+from speed_layer.kafka.planned_reads import PlannedReads
 from speed_layer.kafka.record_origin import Origin
 
 _SECONDS_FOR_MICRO_BATCH = 5.0
@@ -41,20 +42,18 @@ class ForeachBatch:
         reader: MicroBatchReader,
         committer: Committer,
         continuity: Continuity,
-        ends_of: Callable[[int], Mapping[tuple[str, int], int]],
+        planned: PlannedReads,
         on_finished: Callable[[Finished], None],
         show: Callable[[Mapping[str, Mapping[int, int]]], None],
     ) -> None:
-        """``ends_of`` gives the offsets at which the micro-batch of a number ends, by topic and partition. ``show`` is
-        called after each commit with the next offsets by topic and partition.
-        """
+        """``show`` is called after each commit with the next offsets by topic and partition."""
         self.source = committer.source.name
         self._project = project
         self._reader = reader
         self._committer = committer
         self._continuity = continuity
         self._origin = Origin(continuity.topic_ids, continuity.cluster)
-        self._ends_of = ends_of
+        self._planned = planned
         self._on_finished = on_finished
         self._show = show
         self._following = reader.source_tables.first_sequence
@@ -80,10 +79,11 @@ class ForeachBatch:
                 return
             try:
                 self._raise_failure()
-                ends = self._ends_of(number)
+                ends = self._planned.ends(number)
                 if not self._reader.is_met({self._origin.topic_ids[topic] for topic, _ in ends}):
                     self._wait_for_commit()  # Progress is asked what was read of a topic that is new here.
                 read = self._reader.read(evaluated, self._origin, ends, self._following)
+                self._planned.limit(self._reader.size.records)
                 if read is not None:
                     self._following += 1
                     self._wait_for_commit()

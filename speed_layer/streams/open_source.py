@@ -14,11 +14,13 @@ from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
+from hourline_core.model.settings import bytes_of
 from hourline_core.storage.nullable_schema import nullable_schema
 from speed_layer.commit.committer import Committer
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from speed_layer.intake.deduplication import Deduplicator, archived_id_hashes
+from speed_layer.intake.micro_batch_size import MicroBatchSize
 from speed_layer.intake.part import IntakePlan
 from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.record_plan import RecordPlan
@@ -56,7 +58,8 @@ def open_source(
         )
         deduplicator.remember(archived, source_tables.clock.time)
     reprocessing = Reprocessing(source_tables.progress, source_tables.events, source_tables.rejected, topic_ids)
-    most_records = project.settings.speed.max_records_per_batch
+    settings = project.settings.speed
+    size = MicroBatchSize(settings.max_records_per_batch, bytes_of(settings.max_bytes_per_batch))
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
     projection = Projection(aggregations)
     records = RecordPlan(source, branches, projection)
@@ -67,7 +70,7 @@ def open_source(
     }
     offsets, reached = OffsetOrder(following), OffsetsReached(following)
     tasks = Tasks(_intake_plan(Layout.of(project), source_tables, records), records)
-    reader = MicroBatchReader(source_tables, deduplicator, reprocessing, tasks, reached, most_records, clock)
+    reader = MicroBatchReader(source_tables, deduplicator, reprocessing, tasks, reached, size, clock)
     return reader, Committer(source_tables, tasks.plan.metrics, offsets, clock)
 
 

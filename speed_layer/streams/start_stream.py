@@ -19,7 +19,8 @@ from speed_layer.commit.committer import Finished
 from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
 from speed_layer.kafka.consumer_group import ConsumerGroup
 from speed_layer.kafka.continuity import Continuity, last_read
-from speed_layer.kafka.read_topics import planned_ends, read_topics, starting_offsets, write_starting_offsets
+from speed_layer.kafka.planned_reads import PlannedReads
+from speed_layer.kafka.read_topics import read_topics, starting_offsets, write_starting_offsets
 from speed_layer.recovery.takeover import TakeoverCheck
 from speed_layer.streams.foreach_batch import ForeachBatch
 from speed_layer.streams.open_source import open_source
@@ -80,14 +81,14 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
         for topic, of in topic_ids.items()
     }
     settings = project.settings.speed
-    stream = read_topics(spark, source, bootstrap, options, start, settings.max_records_per_batch)
+    stream = read_topics(spark, source, bootstrap, options, start, reader.size.records)
     continuity.begin(topic_ids, [(topic, partition) for topic, partitions in start.items() for partition in partitions])
     # Spark may take long to end the query before, if it still reads. Two queries may not have one name.
     query_name = f"{source.name} {checkpoints.name}"
-    ends_of = partial(planned_ends, spark, query_name)
+    planned = PlannedReads(spark, query_name, reader.size.records)
     group = running.enter_context(ConsumerGroup(bootstrap, options, group_name))
     group.show({topic: readings[of].next_offsets for topic, of in topic_ids.items()})
-    foreach_batch = ForeachBatch(project, reader, committer, continuity, ends_of, environment.on_finished, group.show)
+    foreach_batch = ForeachBatch(project, reader, committer, continuity, planned, environment.on_finished, group.show)
     if isinstance(source.topic, TopicPattern):
         write_starting_offsets(checkpoints / source.name, start)
     writer = (

@@ -30,6 +30,7 @@ EVALUATED = pa.schema(
         columns.RECORD_TIMESTAMP_TYPE: pa.string(),
         columns.VALUE: pa.binary(),
         columns.VALUE_CRC: pa.int64(),
+        columns.VALUE_SIZE: pa.int32(),
         "page": pa.string(),
     }
 )

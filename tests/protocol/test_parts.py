@@ -58,6 +58,7 @@ ROWS = pa.schema(
         columns.RECORD_TIMESTAMP_TYPE: pa.string(),
         columns.VALUE: pa.binary(),
         columns.VALUE_CRC: pa.int64(),
+        columns.VALUE_SIZE: pa.int32(),
         "x": pa.int64(),
         "at": TIMESTAMP,
     }
@@ -102,6 +103,7 @@ def rows_of(partition: int, records: Sequence[Record]) -> list[dict[str, Any]]:
                     columns.ID: event.x if event and accepted else None,
                     columns.ARRIVED: BASE,
                     columns.VALUE: None if record == "tombstone" else b"v",
+                    columns.VALUE_SIZE: None if record == "tombstone" else 1 + number,
                     columns.VALUE_CRC: number,
                     "x": event.x if event and accepted else None,
                     "at": time,
@@ -182,6 +184,8 @@ def check(
     counting = [row for row in accepted if address(row) not in duplicates]
     outcomes = Counter(row[columns.OUTCOME] for row in rows)
     assert (part.records, part.rows) == (sum(map(len, log.values())), len(rows))
+    of_records = [enumerate(records, 1) for records in log.values()]
+    assert part.size == sum(size for records in of_records for size, record in records if record != "tombstone")
     counts = part.counts()
     assert counts.accepted == len(counting)
     assert counts.duplicates == sum(address(row) in duplicates for row in rows)

@@ -31,6 +31,7 @@ from speed_layer.commit.maintenance import maintain_source
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import open_source_tables
 from speed_layer.intake.deduplication import Deduplicator
+from speed_layer.intake.micro_batch_size import MicroBatchSize
 from speed_layer.intake.part import Assignment, IntakePlan, Part
 from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.tasks import Tasks, build_part
@@ -73,6 +74,7 @@ ROWS = pa.schema(
         columns.RECORD_TIMESTAMP_TYPE: pa.string(),
         columns.VALUE: pa.binary(),
         columns.VALUE_CRC: pa.int64(),
+        columns.VALUE_SIZE: pa.int32(),
         "x": pa.int64(),
         "at": TIMESTAMP,
     }
@@ -144,7 +146,7 @@ class Speed:
             Reprocessing(self.tables.progress, self.tables.events, self.tables.rejected, ["id"]),
             cast(Tasks, TasksHere(plan)),
             OffsetsReached(following),
-            100,
+            MicroBatchSize(100, 1 << 20),
             lambda: BASE,
         )
         self.committer = Committer(self.tables, projected, OffsetOrder(following), lambda: BASE)

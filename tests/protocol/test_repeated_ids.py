@@ -25,6 +25,7 @@ from speed_layer.commit.committer import Committer
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from speed_layer.intake.deduplication import Deduplicator
+from speed_layer.intake.micro_batch_size import MicroBatchSize
 from speed_layer.intake.part import Assignment, IntakePlan, Part
 from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.tasks import Tasks, build_part
@@ -78,7 +79,7 @@ def start(folder: Path) -> tuple[SourceTables, MicroBatchReader, Committer]:
         Reprocessing(tables.progress, tables.events, tables.rejected, ["id"]),
         cast(Tasks, TaskOfEachPartition(plan)),
         OffsetsReached({}),
-        100,
+        MicroBatchSize(100, 1 << 20),
         lambda: BASE,
     )
     return tables, reader, Committer(tables, plan.metrics, OffsetOrder({}), lambda: BASE)

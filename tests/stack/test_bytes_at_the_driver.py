@@ -27,7 +27,8 @@ from tests.support.user_classes import SPREAD
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN = datetime(2024, 5, 6, 20, tzinfo=UTC)
-RECORDS = 300
+RECORDS = 90
+"""Ten times as many are less than a first micro-batch may have."""
 MARK = "the value of a record stays where it was read, and no part of it reaches the driver: "
 """With 64 characters or less, the lowest and the highest of a file would be in its statistics."""
 

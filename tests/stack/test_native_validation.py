@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from hourline_core.compute.validation import validate
 from hourline_core.model import Project, Settings, Source
-from hourline_core.model.scratch_columns import OFFSET, REASON, VALUE_CRC
+from hourline_core.model.scratch_columns import OFFSET, REASON, VALUE_CRC, VALUE_SIZE
 from hourline_core.runtime.spark import spark_session
 from hourline_core.validation.validator import Validator
 from tests.support.validated_sources import SOURCES, record_tables
@@ -48,7 +48,7 @@ def test_spark_validates_as_native_code_does(spark: SparkSession, name: str, dat
 
 def in_spark(spark: SparkSession, records: pa.Table, source: Source) -> pa.Table:
     validated = validate(spark.createDataFrame(records), source)
-    return validated.drop(VALUE_CRC).toArrow()
+    return validated.drop(VALUE_CRC, VALUE_SIZE).toArrow()
 
 
 def as_rows(table: pa.Table) -> list[dict[str, Any]]:

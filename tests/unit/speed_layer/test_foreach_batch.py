@@ -22,7 +22,9 @@ SECONDS = 20.0
 
 
 class Batch:
-    """Stands in for what reads and commits. Its evaluated records are numbers, 0 of which is an empty micro-batch."""
+    """Stands in for what plans, reads and commits. Its evaluated records are numbers, 0 of which is an empty
+    micro-batch.
+    """
 
     def __init__(self) -> None:
         self.source = SimpleNamespace(name="visits")
@@ -33,6 +35,14 @@ class Batch:
         self.failing: set[int] = set()
         self.failure: type[BaseException] = ConflictError
         self.read_up_to = threading.Condition()
+        self.size = SimpleNamespace(records=10)
+        self.limits: list[int] = []
+
+    def ends(self, number: int) -> dict[tuple[str, int], int]:
+        return {}
+
+    def limit(self, records: int) -> None:
+        self.limits.append(records)
 
     def is_met(self, topic_ids: object) -> bool:
         return True
@@ -40,6 +50,7 @@ class Batch:
     def read(self, number: int, origin: object, ends: object, sequence: int) -> Read | None:
         with self.read_up_to:
             self.happened.append(f"read {number}")
+            self.size.records *= 10
             self.read_up_to.notify_all()
         return Read(number, sequence, Part(), {}, cast(Any, None), NOW, SourceClock()) if number else None
 
@@ -89,7 +100,7 @@ def stream(batch: Batch, kafka: SameKafka, monkeypatch: pytest.MonkeyPatch) -> F
         cast(Any, batch),
         cast(Any, batch),
         cast(Any, kafka),
-        lambda number: {},
+        cast(Any, batch),
         lambda finished: None,
         lambda offsets: None,
     )
@@ -109,6 +120,15 @@ def give(stream: ForeachBatch, *numbers: int) -> None:
 def end(stream: ForeachBatch) -> None:
     stream.stop()
     assert stream.join(SECONDS)
+
+
+def test_what_a_micro_batch_has_taught_limits_the_next_one(stream: ForeachBatch, batch: Batch) -> None:
+    batch.allowed.release(1)
+    give(stream, 1)
+    assert batch.limits == [100]
+    give(stream, 0)
+    assert batch.limits == [100, 1000]
+    end(stream)
 
 
 def test_the_next_one_is_read_while_the_one_before_is_committed(stream: ForeachBatch, batch: Batch) -> None:
