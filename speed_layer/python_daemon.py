@@ -1,8 +1,7 @@
 """The process from which Spark forks its Python workers, with modules that all of them need.
 
-Spark ends workers that have been idle for a minute. So the first event after a silence waits for a new one, for half of
-the time if these modules are there. Modules that start threads (numpy, pyarrow, duckdb) are not among them: a forked
-process does not have the threads.
+A new worker takes half of the time if these modules are there. Modules that start threads (numpy, pyarrow, duckdb) are
+not among them: a forked process does not have the threads.
 """
 
 import gc

@@ -17,12 +17,15 @@ from hourline_core.runtime.spark import is_local, spark_session, stop_spark
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Tasks
+from speed_layer.warm_workers import warm_workers
+
+_SHORTEST_DELAY, _DELAY_PER_SOURCE = 50, 8
+"""Milliseconds for which a stream without new records waits before it asks Kafka again. Each question costs nearly a
+millisecond of CPU time, with Kafka's part. So the streams of many sources ask 125 times a second, all of them together.
+"""
 
 # Micro-batches are small, so planning takes most of their time. Re-planning at run time costs more than it saves.
-# Spark waits for pollingDelay only while there are no new records. With its default of 10 ms, an idle stream and its
-# Kafka use twice as much CPU time.
 _STREAMING = {
-    "spark.sql.streaming.pollingDelay": "50ms",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -43,10 +46,13 @@ def speed_session(project: Project) -> Iterator[SparkSession]:
     local = (
         {"spark.python.daemon.module": "speed_layer.python_daemon"} if is_local(project.settings.spark.master) else {}
     )
-    spark = spark_session(project, "speed", {**_STREAMING, **local})
+    delay = max(_SHORTEST_DELAY, _DELAY_PER_SOURCE * len(project.sources))
+    streaming = {**_STREAMING, "spark.sql.streaming.pollingDelay": f"{delay}ms"}
+    spark = spark_session(project, "speed", {**streaming, **local})
     try:
         refuse_unresolved(spark, project)
-        yield spark
+        with warm_workers(spark):
+            yield spark
     finally:
         stop_spark(spark)
 
