@@ -29,7 +29,7 @@ from hourline_core.runtime.background import SPEED, start, stop
 from hourline_core.runtime.lease import lease_holder
 
 SOURCES = 40
-ROUNDS = 2
+ROUNDS = {False: 1, True: 2}
 SETTLING_SECONDS = {False: 15, True: 60}
 LOOKED_SECONDS = {False: 30, True: 120}
 PATIENCE_SECONDS = 120
@@ -57,7 +57,7 @@ class Idle:
 def measure(full: bool) -> Iterator[Figure | str]:
     found: dict[int, list[Idle]] = {1: [], SOURCES: []}
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(ROUNDS):
+        for number in range(ROUNDS[full]):
             for count, of in found.items():
                 of.append(idle(Path(folder) / f"{count}-{number}", count, full))
     many, one = found[SOURCES], found[1]
