@@ -14,6 +14,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.spark import is_local, spark_session, stop_spark
+from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Tasks
@@ -80,4 +81,5 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     branches = branches_of(project.sources.values(), source)
     plan = RecordPlan(source, branches, projection)
     without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "", plan.native)
-    Tasks(without_files, plan).run(plan.apply(record), Assignment(0, {"": ""}, SourceClock(), wall_clock()), 1)
+    assignment = Assignment(0, {"": ""}, SourceClock(), wall_clock())
+    Tasks(without_files, plan).run(plan.apply(record), assignment, TaskBounds(1, small_rows=False))

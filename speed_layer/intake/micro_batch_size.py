@@ -4,11 +4,27 @@ The offsets of Kafka do not tell the sizes of records. So a micro-batch is plann
 by that if the records stay as they are; its memory always is, since tasks work in chunks.
 """
 
+from dataclasses import dataclass
+
 _RECORDS_OF_FIRST = 1_000
 """So many are read without knowing their sizes. If each has a megabyte, they take seconds."""
 
 _RECORDS_OF_TASK, _BYTES_OF_TASK = 10_000, 16 << 20
 """With less than both, a further task costs more than it saves: some 50 ms for its Python worker."""
+
+_BYTES_OF_SMALL_ROW = 4096
+
+
+@dataclass(frozen=True)
+class TaskBounds:
+    """What bounds the tasks of a micro-batch."""
+
+    tasks: int
+    """The maximum number of tasks."""
+    small_rows: bool
+    """Whether the rows are small, by those before. So many of them can be passed to a task without a look at their
+    sizes.
+    """
 
 
 class MicroBatchSize:
@@ -34,10 +50,11 @@ class MicroBatchSize:
         by_events = self._most_records / max(self._events / self._records, 1)
         self.records = _rounded(min(by_bytes, by_events, self._most_records))
 
-    def tasks(self, records: int) -> int:
-        """How many tasks so many records are worth."""
+    def bounds(self, records: int) -> TaskBounds:
+        """What bounds the tasks of so many records."""
         size = records * self._bytes / self._records if self._records else 0
-        return max(1, -(-records // _RECORDS_OF_TASK), int(-(-size // _BYTES_OF_TASK)))
+        tasks = max(1, -(-records // _RECORDS_OF_TASK), int(-(-size // _BYTES_OF_TASK)))
+        return TaskBounds(tasks, small_rows=0 < self._bytes < _BYTES_OF_SMALL_ROW * self._events)
 
 
 def _rounded(records: float) -> int:

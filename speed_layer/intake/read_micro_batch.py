@@ -15,7 +15,7 @@ from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_
 from speed_layer.commit.offset_order import OffsetsReached
 from speed_layer.commit.source_tables import SourceTables
 from speed_layer.intake.deduplication import Deduplicator
-from speed_layer.intake.micro_batch_size import MicroBatchSize
+from speed_layer.intake.micro_batch_size import MicroBatchSize, TaskBounds
 from speed_layer.intake.part import IDS, Assignment, Part, sum_of
 from speed_layer.intake.record_rows import is_full
 from speed_layer.intake.tasks import Tasks
@@ -101,8 +101,8 @@ class MicroBatchReader:
             self._reprocessing.counted_within(spans),
             origin.history,
         )
-        tasks = self.size.tasks(sum(end - first for first, end in spans.values()))
-        part = self._run(evaluated, assignment, tasks)
+        bounds = self.size.bounds(sum(end - first for first, end in spans.values()))
+        part = self._run(evaluated, assignment, bounds)
         offsets = self._reached.advance(part.offsets, ends_by_id)
         if not offsets:
             return None
@@ -113,7 +113,7 @@ class MicroBatchReader:
         self._read_up_to = clock
         return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
 
-    def _run(self, evaluated: DataFrame, assignment: Assignment, tasks: int) -> Part:
+    def _run(self, evaluated: DataFrame, assignment: Assignment, bounds: TaskBounds) -> Part:
         """What the tasks tell. If an id was seen before, all of them run again, and mark its event as a duplicate. The
         files of the run before are deleted.
 
@@ -121,7 +121,7 @@ class MicroBatchReader:
         run once more.
         """
         while True:
-            part = sum_of(self.tasks.run(evaluated, assignment, tasks))
+            part = sum_of(self.tasks.run(evaluated, assignment, bounds))
             duplicates = self._find_duplicates(part)
             if duplicates == assignment.duplicates:
                 return part

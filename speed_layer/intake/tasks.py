@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC
 from speed_layer.intake.fold_tiles import Fold, connect_for_folds
+from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.native_records import NativeRecords, as_records
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, to_bytes
 from speed_layer.intake.part_builder import PartBuilder
@@ -25,7 +26,8 @@ _ROWS_OF_CHUNK = 50_000
 _BYTES_OF_CHUNK = 64 << 20
 """A chunk ends when it has reached one of both, at the end of a record."""
 
-_NO_LIMIT = str((1 << 31) - 1)
+_ROWS_OF_BATCH, _SMALL_ROWS_OF_BATCH = 10_000, 250
+_BYTES_OF_BATCH, _NO_LIMIT = 64 << 20, (1 << 31) - 1
 
 _TOLD = "told"
 
@@ -37,30 +39,38 @@ class Tasks:
         self.plan = plan
         self.records = records
         self._pickled = pickle.dumps(plan)
-        self._limits: dict[str, str] | None = None
+        self._nested: bool | None = None
 
-    def run(self, evaluated: DataFrame, assignment: Assignment, most: int) -> list[Part]:
-        """Run the tasks of one micro-batch, at most ``most``, as the one Spark job. ``evaluated`` is what
-        ``records.apply`` gives.
+    def run(self, evaluated: DataFrame, assignment: Assignment, bounds: TaskBounds) -> list[Part]:
+        """Run the tasks of one micro-batch, as the one Spark job. ``evaluated`` is what ``records.apply`` gives.
 
         Raises what has ended the work of a task, and PySparkException when Spark fails.
         """
-        tasks = min(most, evaluated.sparkSession.sparkContext.defaultParallelism)
+        spark = evaluated.sparkSession
+        tasks = min(bounds.tasks, spark.sparkContext.defaultParallelism)
         work = partial(_work, self._pickled, assignment)
-        if self._limits is None:
-            self._limits = _limits(evaluated.schema)
-        for setting, value in self._limits.items():
-            evaluated.sparkSession.conf.set(f"spark.sql.execution.arrow.{setting}", value)
+        if self._nested is None:
+            self._nested = has_nested_columns(evaluated.schema)
+        if self._nested:
+            for setting, value in limits_of_batches(bounds.small_rows).items():
+                spark.conf.set(setting, value)
         told = evaluated.coalesce(tasks).mapInArrow(work, f"{_TOLD} binary").toArrow()
         return [from_bytes(part) for part in told[_TOLD].to_pylist()]
 
 
-def _limits(evaluated: StructType) -> dict[str, str]:
-    """Settings for the batches in which Spark passes rows to a task. If it has to keep a batch below a size, it asks
-    for the size of each nested column at each row.
+def has_nested_columns(evaluated: StructType) -> bool:
+    """Whether Spark would have to ask for the sizes of nested columns at each row to keep a batch below a size."""
+    return any(isinstance(column.dataType, ArrayType | MapType | StructType) for column in evaluated)
+
+
+def limits_of_batches(small_rows: bool) -> dict[str, str]:
+    """Spark's settings for the batches in which it passes rows with nested columns to a task. A bound of bytes costs
+    some microseconds a row. So small rows are bounded by their number: if they become large all at once, a batch has
+    that many of them.
     """
-    nested = any(isinstance(column.dataType, ArrayType | MapType | StructType) for column in evaluated)
-    return {"maxBytesPerBatch": _NO_LIMIT, "maxRecordsPerBatch": "1000"} if nested else {}
+    rows, size = (_SMALL_ROWS_OF_BATCH, _NO_LIMIT) if small_rows else (_ROWS_OF_BATCH, _BYTES_OF_BATCH)
+    arrow = "spark.sql.execution.arrow"
+    return {f"{arrow}.maxRecordsPerBatch": str(rows), f"{arrow}.maxBytesPerBatch": str(size)}
 
 
 def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordBatch]) -> Part:

@@ -31,7 +31,7 @@ from speed_layer.commit.maintenance import maintain_source
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import open_source_tables
 from speed_layer.intake.deduplication import Deduplicator
-from speed_layer.intake.micro_batch_size import MicroBatchSize
+from speed_layer.intake.micro_batch_size import MicroBatchSize, TaskBounds
 from speed_layer.intake.part import Assignment, IntakePlan, Part
 from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.tasks import Tasks, build_part
@@ -106,7 +106,7 @@ class TasksHere:
         self.plan = plan
         self.pickled = pickle.dumps(plan)
 
-    def run(self, evaluated: pa.Table, assignment: Assignment, size: int) -> list[Part]:
+    def run(self, evaluated: pa.Table, assignment: Assignment, bounds: TaskBounds) -> list[Part]:
         return [build_part(self.pickled, assignment, evaluated.to_batches(max_chunksize=3))]
 
 

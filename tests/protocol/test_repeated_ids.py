@@ -25,7 +25,7 @@ from speed_layer.commit.committer import Committer
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from speed_layer.intake.deduplication import Deduplicator
-from speed_layer.intake.micro_batch_size import MicroBatchSize
+from speed_layer.intake.micro_batch_size import MicroBatchSize, TaskBounds
 from speed_layer.intake.part import Assignment, IntakePlan, Part
 from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.tasks import Tasks, build_part
@@ -51,7 +51,7 @@ class TaskOfEachPartition:
         self.plan = plan
         self.pickled = pickle.dumps(plan)
 
-    def run(self, evaluated: Sequence[pa.Table], assignment: Assignment, size: int) -> list[Part]:
+    def run(self, evaluated: Sequence[pa.Table], assignment: Assignment, bounds: TaskBounds) -> list[Part]:
         return [build_part(self.pickled, assignment, of.to_batches(max_chunksize=2)) for of in evaluated]
 
 
@@ -129,9 +129,9 @@ class CompactedTask(TaskOfEachPartition):
         super().__init__(plan)
         self.runs = 0
 
-    def run(self, evaluated: Sequence[pa.Table], assignment: Assignment, size: int) -> list[Part]:
+    def run(self, evaluated: Sequence[pa.Table], assignment: Assignment, bounds: TaskBounds) -> list[Part]:
         self.runs += 1
-        return super().run([of.slice(0 if self.runs == 1 else 1) for of in evaluated], assignment, size)
+        return super().run([of.slice(0 if self.runs == 1 else 1) for of in evaluated], assignment, bounds)
 
 
 def test_an_id_whose_first_event_is_compacted_away_while_it_is_read_counts_once(tmp_path: Path) -> None:

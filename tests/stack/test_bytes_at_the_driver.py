@@ -16,6 +16,7 @@ from unittest.mock import patch
 from pyspark.sql import DataFrame, SparkSession
 
 from speed_layer.intake import tasks
+from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.part import Assignment, Part, from_bytes
 from speed_layer.intake.tasks import Tasks
 from speed_layer.reset import SourceReset
@@ -27,8 +28,8 @@ from tests.support.user_classes import SPREAD
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BEGIN = datetime(2024, 5, 6, 20, tzinfo=UTC)
-RECORDS = 90
-"""Ten times as many are less than a first micro-batch may have."""
+RECORDS = 80
+"""Eleven times as many, with those that are rejected, are less than a first micro-batch may have."""
 MARK = "the value of a record stays where it was read, and no part of it reaches the driver: "
 """With 64 characters or less, the lowest and the highest of a file would be in its statistics."""
 
@@ -142,9 +143,9 @@ def told_by_tasks() -> Iterator[dict[str, list[bytes]]]:
     told: dict[str, list[bytes]] = {}
     run, here = Tasks.run, threading.local()
 
-    def run_noted(of: Tasks, evaluated: DataFrame, assignment: Assignment, size: int) -> list[Part]:
+    def run_noted(of: Tasks, evaluated: DataFrame, assignment: Assignment, bounds: TaskBounds) -> list[Part]:
         here.source = of.plan.source.name  # Each stream runs its tasks from a thread of its own.
-        return run(of, evaluated, assignment, size)
+        return run(of, evaluated, assignment, bounds)
 
     def note(one: bytes) -> Part:
         told.setdefault(here.source, []).append(one)

@@ -36,9 +36,20 @@ def test_a_micro_batch_without_records_teaches_nothing() -> None:
 
 def test_small_micro_batches_have_one_task_and_large_ones_several() -> None:
     size = MicroBatchSize(400_000, 128 * MEGABYTE)
-    assert [size.tasks(records) for records in (0, 1, 10_000, 10_001, 400_000)] == [1, 1, 1, 2, 40]
+    assert [size.bounds(records).tasks for records in (0, 1, 10_000, 10_001, 400_000)] == [1, 1, 1, 2, 40]
     size.learn(100, 100, 100 * MEGABYTE)
-    assert [size.tasks(records) for records in (0, 1, 16, 17, 120)] == [1, 1, 1, 2, 8]
+    assert [size.bounds(records).tasks for records in (0, 1, 16, 17, 120)] == [1, 1, 1, 2, 8]
+
+
+def test_rows_are_small_only_if_those_before_were() -> None:
+    size = MicroBatchSize(400_000, 128 * MEGABYTE)
+    assert not size.bounds(1).small_rows
+    size.learn(100, 100, 100 * 4095)
+    assert size.bounds(1).small_rows
+    size.learn(100, 100, 100 * MEGABYTE)
+    assert not size.bounds(1).small_rows
+    size.learn(100, 100_000, 100 * MEGABYTE)
+    assert size.bounds(1).small_rows, "of a record, one row has the value"
 
 
 @given(
