@@ -1,6 +1,7 @@
 """``plan``: lists the hours to recompute, and why."""
 
 import json
+from collections import defaultdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,17 @@ from hourline.cli.chosen_hours import chosen_metrics, note_pending
 from hourline.cli.options import Format, Metrics, ProjectFolder, ReportFormat, Results, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table
 from hourline_core.model.hours import hour_text, parse_hour
+from hourline_core.model.natural_order import natural_key
 from hourline_core.model.windows import HOURLY
 
 if TYPE_CHECKING:
+    from batch_layer.plan import PlannedHour
     from hourline_core.model import Project
+
+_HOURS = 40
+"""The maximum number of hours that are listed one by one."""
+_ROWS = 40
+"""The maximum number of rows about many hours."""
 
 
 def plan(
@@ -47,13 +55,41 @@ def plan(
         columns = ("metric", "hour", "reason", "events")
         say_json([{name: getattr(item, name) for name in columns} for item in planned])
     elif planned:
+        say_planned(planned)
+    elif not to_decode:
+        say("No hour needs a recompute." + (" A declaration is pending." if pending else ""))
+
+
+def say_planned(planned: "list[PlannedHour]") -> None:
+    """Print the hours, or a row for all hours of a metric with the same reason if there are many."""
+    if len(planned) <= _HOURS:
         say_table(
             ["hour (UTC)", "metric", "why", "events"],
             [(item.hour, item.metric, item.reason, item.events) for item in planned],
             right=["events"],
         )
-    elif not to_decode:
-        say("No hour needs a recompute." + (" A declaration is pending." if pending else ""))
+        return
+    groups: dict[tuple[str, str], list[PlannedHour]] = defaultdict(list)
+    for item in planned:
+        groups[item.metric, item.reason].append(item)
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), natural_key(group[0][0]), group[0][1]))
+    say_table(
+        ["metric", "why", "hours", "first (UTC)", "last (UTC)", "events"],
+        [
+            (
+                metric,
+                reason,
+                len(items),
+                min(item.hour for item in items),
+                max(item.hour for item in items),
+                sum(item.events for item in items),
+            )
+            for (metric, reason), items in ordered[:_ROWS]
+        ],
+        right=["hours", "events"],
+    )
+    more = f"… and {len(ordered) - _ROWS:,} more rows; " if len(ordered) > _ROWS else ""
+    say(f"{more}{len(planned):,} hours × metrics in all; `hourline plan --format json` lists them")
 
 
 def _say_open(project: "Project", hour: datetime) -> None:

@@ -1,11 +1,13 @@
-"""Prints a problem as a card: what fails, in which hours, what readers see meanwhile, and the commands."""
+"""Prints a problem as a card: what fails, in which hours, what readers see meanwhile, and the commands. Many are rows
+of a table.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from hourline.cli.output import say_facts, say_heading, shortest_path
+from hourline.cli.output import say, say_facts, say_heading, say_table, shortest_path
 from hourline_core.ledger.problems import tell_found
 
 if TYPE_CHECKING:
@@ -14,6 +16,42 @@ if TYPE_CHECKING:
 _CELLS = 60
 """The maximum number of characters of a strip."""
 _HOUR = timedelta(hours=1)
+_ROWS = 40
+"""The maximum number of rows in the table of problems."""
+_FOUND = 40
+"""The maximum number of characters that the table shows of what was found."""
+
+
+def say_problems(problems: "Sequence[QualityProblem]") -> None:
+    """Print a row for each of the first problems, and how to see more of one."""
+    say_table(
+        ["problem", "state", "of", "expectation", "hours", "newest (UTC)", "found"],
+        [
+            (
+                one.id,
+                one.state,
+                one.metric or one.source,
+                ": ".join(filter(None, [one.about, one.expectation])),
+                len({hour.hour for hour in one.hours}),
+                one.last,
+                _shorten(_found(one)),
+            )
+            for one in problems[:_ROWS]
+        ],
+        right=["hours"],
+    )
+    if len(problems) > _ROWS:
+        say(f"… and {len(problems) - _ROWS:,} more; `--metric NAME` shows those of a metric, `--format json` all")
+    say(f"`hourline quality --problem {problems[0].id}` shows one with its commands")
+
+
+def _found(problem: "QualityProblem") -> str:
+    by_hour = {one.hour: (one.found, one.observed) for one in problem.hours}
+    return tell_found(by_hour.values()) or format_number(problem.hours[-1].observed)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _FOUND else f"{text[: _FOUND - 1]}…"
 
 
 def say_problem(problem: "QualityProblem") -> None:
@@ -26,7 +64,6 @@ def say_problem(problem: "QualityProblem") -> None:
     say_heading(f"{problem.id}  ", problem.state, f"{' (new)' * problem.new}  {problem.metric or problem.source}: {of}")
     newest = problem.hours[-1]
     has_bounds = newest.lower is not None or newest.upper is not None
-    by_hour = {one.hour: (one.found, one.observed) for one in problem.hours}
     facts = {
         "means": problem.description,
         "owner": problem.owner,
@@ -34,7 +71,7 @@ def say_problem(problem: "QualityProblem") -> None:
         "hours": tell_hours(problem),
         "": draw_strip(problem) if problem.first < problem.last else None,
         "expects": "" if has_bounds else tell_parameters(json.loads(problem.parameters or "{}")),
-        "found": tell_found(by_hour.values()) or format_number(newest.observed),
+        "found": _found(problem),
         "usual": tell_usual(problem),
         "rows": tell_rows(problem),
         "readers": "; ".join(f"{count:,} × {what}" for what, count in problem.readers.items()),

@@ -9,13 +9,16 @@ import typer
 from hourline.cli.chosen_hours import note_pending
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
-from hourline.cli.problems import format_number, say_problem
+from hourline.cli.problems import format_number, say_problem, say_problems
 from hourline.exit_status import MISTAKE
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import parse_hour
 
 if TYPE_CHECKING:
     from serving_layer.reports.quality import QualityReport
+
+_CARDS = 4
+"""The maximum number of problems that are shown as cards. More would not fit a screen or two."""
 
 
 def quality(
@@ -34,10 +37,11 @@ def quality(
         ),
     ] = False,
     blocked: Annotated[bool, typer.Option("--blocked", help="Show only what is blocked now.")] = False,
+    problem: Annotated[str | None, typer.Option("--problem", help="Show only the problem with this id.")] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show what audits found, and what to do about it. Each problem of the last four weeks is shown once. The exit
-    status is 1 when an hour is blocked.
+    """Show what audits found, and what to do about it. Each problem of the last four weeks is shown once: as a card, or
+    as a row of a table if there are many. The exit status is 1 when an hour is blocked.
     """
     declared = load(project, workspace)
     if failed and blocked:
@@ -52,6 +56,10 @@ def quality(
 
     with connect(declared) as connection:
         report = report_quality(connection, parse_hour(hour) if hour else None, metric, failed=failed, blocked=blocked)
+    if problem is not None:
+        report.problems = [one for one in report.problems if one.id == problem]
+        if not report.problems:
+            raise UsageError(f"no problem '{problem}' is open here; `hourline quality` lists those that are")
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
     else:
@@ -62,17 +70,21 @@ def quality(
 
 
 def say_quality(report: "QualityReport", findings: bool) -> None:
-    """Print a report as text: first what a person must do, then a card for each problem; with ``findings``, all that
-    was found instead.
+    """Print a report as text: first what a person must do, then the problems; with ``findings``, all that was found
+    instead.
     """
     if not report.audited and findings:
         say("no such audit was found: there was none, or its findings are no longer kept")
         return
     if not findings:
         say(report.advice)
-        for problem in report.problems:
+        if len(report.problems) > _CARDS:
             say("")
-            say_problem(problem)
+            say_problems(report.problems)
+        else:
+            for problem in report.problems:
+                say("")
+                say_problem(problem)
         if report.problems:
             say("")
     elif report.hours:

@@ -1,6 +1,10 @@
-"""``status``: shows how far each source has come, and the states of its hours. Needs neither Spark nor Java."""
+"""``status``: shows what is wrong, how far each source has come, and the states of its hours. Needs neither Spark nor
+Java.
+"""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,101 +12,161 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
-from hourline_core.model.branches import branches_of
-from hourline_core.model.hours import hour_text, wall_clock
-from hourline_core.model.topics import topic_text
+from hourline.cli.state_row import legend, state_row
+from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.model.natural_order import natural_key
 
 if TYPE_CHECKING:
+    from hourline_core.model import Project
     from serving_layer.reports.partitions import PartitionStatus
-    from serving_layer.reports.status import SourceStatus
+    from serving_layer.reports.status import HourStatus, ProjectStatus, SourceStatus
+    from serving_layer.reports.wrong import Wrong
+
+_WRONG = 10
+"""The maximum number of lines about what is wrong, and about pending declarations."""
+_SOURCES = 40
+"""The maximum number of rows in the table of sources."""
+
+
+class Order(StrEnum):
+    """The order of sources."""
+
+    NEED = "need"
+    NAME = "name"
 
 
 def status(
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     last: Annotated[int, typer.Option("--last", "-n", min=1, help="The number of hours to show of each source.")] = 24,
+    source: Annotated[str | None, typer.Option("--source", "-s", help="Show only this source, and its hours.")] = None,
+    sort: Annotated[
+        Order, typer.Option("--sort", help="Show the sources that need a look first, or sort them by name.")
+    ] = Order.NEED,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Show the partitions of each source instead of its hours.")
     ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show the progress of each source, and its last hours. Lag, rejected records and the state of each hour are shown,
-    too.
+    """Show what is wrong, the progress of each source, and its last hours. Lag, rejected records and the state of each
+    hour are shown, too. Of several sources, each has one row.
     """
     declared = load(project, workspace)
+    if source is not None and source not in declared.sources:
+        raise UsageError(f"there is no source '{source}'{did_you_mean(source, declared.sources)}")
     from serving_layer.reports.status import report_project_status
 
     report = report_project_status(declared, last)
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
         return
+    say_status(declared, report, source, sort, partitions)
+
+
+def say_status(
+    declared: "Project", report: "ProjectStatus", source: str | None, sort: Order, partitions: bool = False
+) -> None:
+    """Print a report as text, of all sources or of one."""
+    shown = [one for one in report.sources if source in (None, one.source)]
+    if sort is Order.NAME:
+        shown.sort(key=lambda one: natural_key(one.source))
+    hours = [one for one in report.hours if source in (None, one.source)]
     say(f"{report.project}: {report.speed}")
-    for item in (*(one.words for one in report.changing), *(words for one in report.lacking for words in one.words)):
-        say(item)
-    counts = ["sequence", "accepted", "rejected", "duplicates", "tombstones"]
-    counts += ["not_taken"] if any(s.not_taken for s in report.sources) else []
-    counts += ["exploded", "empty"] if any(source.explode for source in declared.sources.values()) else []
-    counts += ["late", "skipped", "lag"]
-    say_table(
-        ["source", *(name.replace("_", " ") for name in counts), "clock (UTC)"],
-        [(s.source, *(getattr(s, name) for name in counts), s.clock) for s in report.sources],
-        right=[name.replace("_", " ") for name in counts],
-    )
-    for s in report.sources:
-        if s.rejected:
-            why = f"SELECT reason, count(*) FROM rejected_{s.source} GROUP BY ALL"
-            say(f'{s.source}: {s.rejected:,} record(s) rejected; `hourline query "{why}"` says why')
-        if s.quarantined:
-            why = f"SELECT metric, message, count(*) FROM quarantine_{s.source} GROUP BY ALL"
-            say(
-                f"{s.source}: {s.quarantined:,} event(s) in quarantine: a class fails for them, so its metric does not "
-                f'count them; `hourline query "{why}"` says why; mend the class and recompute'
-            )
-        branches = branches_of(declared.sources.values(), declared.sources[s.source])
-        if s.taken_by_none and branches and branches.counts_untaken:
-            topics = topic_text(branches.source.topic)
-            say(f"no branch takes {s.taken_by_none:,} record(s) of {topics}; see `hourline graph`")
-    for reason in dict.fromkeys(s.lag_unknown for s in report.sources if s.lag_unknown):
+    waiting = [*(one.words for one in report.changing), *(words for one in report.lacking for words in one.words)]
+    _say_some(waiting, "`hourline status --format json` has all")
+    _say_wrong(report, source)
+    if len(shown) == 1:
+        _say_source(declared, shown[0])
+    else:
+        _say_sources(shown, hours)
+    for reason in dict.fromkeys(one.lag_unknown for one in shown if one.lag_unknown):
         note(f"the lag is not known: {reason}")
-    for source in report.sources:
-        _say_what_matters(source)
-    for ahead in report.ahead:
-        hours = f"SELECT * FROM hours WHERE name = '{ahead.source}' AND hour >= '{hour_text(ahead.first)}'"
-        say(
-            f"{ahead.source}: {ahead.events:,} event(s) are in {ahead.hours:,} hour(s) after its clock, "
-            f"{hour_text(ahead.first)} … {hour_text(ahead.last)}, and do not move it; "
-            f'`hourline query "{hours}"` lists these hours'
-        )
     if partitions:
-        _say_partitions(report.sources)
-    elif report.hours:
-        say("")
-        say_table(
-            ["hour (UTC)", "source", "state", "events", "late", "closed", "audit"],
-            [(h.hour, h.source, h.state, h.events, h.late, h.closed, shortest_path(h.report)) for h in report.hours],
-            right=["events", "late"],
-        )
+        _say_partitions(shown)
+    elif len(shown) == 1 and hours:
+        _say_hours(hours)
 
 
-def _say_what_matters(source: "SourceStatus") -> None:
-    """Print what a person should know of a source beside its numbers."""
-    for absent in source.waits_for:
-        say(
-            f"{source.source}: its topic '{absent.topic}' was deleted, and it has waited for a new one since "
-            f"{absent.since:%Y-%m-%d %H:%M:%S} UTC; create the topic, or restart the speed layer, which creates "
-            "it: `hourline down` and `hourline up`"
-        )
-    if waiting := {gap.gap for gap in source.gaps if gap.confirmed is None}:
-        lost = sum(gap.records for gap in source.gaps if gap.confirmed is None)
-        say(
-            f"{source.source}: Kafka deleted at most {lost:,} record(s) before they were read "
-            f"({', '.join(sorted(waiting))}); their hours are "
-            "incomplete until somebody confirms them, see `hourline gaps`"
-        )
-    if source.in_transaction:
-        say(f"{source.source}: {_say_held_back(source)}")
+def _say_some(lines: Sequence[str], rest: str) -> None:
+    """Print the first lines, and the number of the others."""
+    for line in lines[:_WRONG]:
+        say(line)
+    if len(lines) > _WRONG:
+        say(f"… and {len(lines) - _WRONG:,} more; {rest}")
+
+
+def _say_wrong(report: "ProjectStatus", source: str | None) -> None:
+    wrong = [one for one in report.wrong if source in (None, one.source)]
+    _say_some([_wrong_text(one) for one in wrong], "`hourline quality` lists the problems of hours")
+
+
+def _wrong_text(wrong: "Wrong") -> str:
+    newest = f", newest {wrong.hour:%Y-%m-%d %H:%M} UTC" if wrong.hour else ""
+    remedy = f"; {wrong.remedy}" if wrong.remedy else ""
+    return f"{wrong.metric or wrong.source}: {wrong.sentence}{newest}{remedy}"
+
+
+def _say_source(declared: "Project", source: "SourceStatus") -> None:
+    """Print all numbers of one source, and what to know of its records."""
+    counts = ["sequence", "accepted", "rejected", "duplicates", "tombstones"]
+    counts += ["not_taken"] if source.not_taken else []
+    counts += ["exploded", "empty"] if declared.sources[source.source].explode else []
+    counts += ["late", "skipped", "lag"]
+    names = [name.replace("_", " ") for name in counts]
+    say_table(
+        ["source", *names, "clock (UTC)"],
+        [(source.source, *(getattr(source, name) for name in counts), source.clock)],
+        right=names,
+    )
+    if source.rejected:
+        say(f"{source.source}: {source.rejected:,} record(s) rejected; {_why_rejected(source)}")
     if quiet := [f"{known.topic}[{known.partition}]" for known in source.partitions if known.idle]:
         say(f"idle partitions of {source.source}, which do not hold its clock: {', '.join(quiet)}")
+
+
+def _why_rejected(source: "SourceStatus") -> str:
+    return f'`hourline query "SELECT reason, count(*) FROM rejected_{source.source} GROUP BY ALL"` says why'
+
+
+def _say_sources(sources: "list[SourceStatus]", hours: "list[HourStatus]") -> None:
+    """Print a row for each source, with its last hours."""
+    say("")
+    states = {one.source: [hour.state for hour in hours if hour.source == one.source] for one in sources}
+    longest = max(map(len, states.values()), default=0)
+    say_table(
+        ["source", "weakest", "lag", "accepted", "rejected", "late", "clock (UTC)", "oldest open", "last hours"],
+        [
+            (
+                one.source,
+                None if one.state is None else f"{one.hours:,} {one.state}",
+                one.lag,
+                one.accepted,
+                one.rejected,
+                one.late,
+                one.clock and one.clock.replace(second=0, microsecond=0),
+                one.oldest_open,
+                state_row(states[one.source]).rjust(longest),
+            )
+            for one in sources[:_SOURCES]
+        ],
+        right=["weakest", "lag", "accepted", "rejected", "late"],
+    )
+    if len(sources) > _SOURCES:
+        say(f"… and {len(sources) - _SOURCES:,} more; `hourline status --source NAME` shows one")
+    if shown := legend(state for of in states.values() for state in of):
+        say(shown)
+    if rejecting := [one for one in sources if one.rejected]:
+        others = f", and so for {len(rejecting) - 1:,} more" if len(rejecting) > 1 else ""
+        say(f"records were rejected; {_why_rejected(rejecting[0])}{others}")
+
+
+def _say_hours(hours: "list[HourStatus]") -> None:
+    say("")
+    say_table(
+        ["hour (UTC)", "source", "state", "events", "late", "closed", "audit"],
+        [(h.hour, h.source, h.state, h.events, h.late, h.closed, shortest_path(h.report)) for h in hours],
+        right=["events", "late"],
+    )
 
 
 def _say_partitions(sources: "list[SourceStatus]") -> None:
@@ -137,15 +201,6 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
                     f"{source.source}, {known.topic}[{known.partition}]: {moments} UTC would move the clock by more "
                     "than an hour, and wait for further records to confirm it"
                 )
-
-
-def _say_held_back(source: "SourceStatus") -> str:
-    """What open transactions hold back, and since when, in words."""
-    records = f"{source.in_transaction:,} offset(s) are held back by an open transaction, and not in the lag"
-    if source.in_transaction_since is None:
-        return records
-    age = timedelta(seconds=round((wall_clock() - source.in_transaction_since).total_seconds()))
-    return f"{records}; the first was sent at {source.in_transaction_since:%Y-%m-%d %H:%M:%S} UTC, {age} ago"
 
 
 def _say_hold(known: "PartitionStatus") -> str:

@@ -118,6 +118,7 @@ class HoursParameters(Described):
     start: str | None = Field(None, alias="from", description="The first hour (UTC), such as 2013-01-05T14.")
     to: str | None = Field(None, description="The hour after the last one (UTC).")
     metric: str | None = Field(None, description="Only this metric.")
+    kind: Literal["source", "metric"] | None = Field(None, description="Only hours of sources, or of metrics.")
 
 
 class StatusParameters(Described):
@@ -167,6 +168,8 @@ async def hours(request: Request, answering: TheAnswering, parameters: Annotated
         condition, values = "true", list[object]()
         if parameters.metric is not None:
             condition, values = "kind = 'metric' AND name = ?", [find_tables(connection, parameters.metric).metric.name]
+        if parameters.kind is not None:
+            condition, values = f"{condition} AND kind = ?", [*values, parameters.kind]
         query = f"FROM hours WHERE hour >= ? AND hour < ? AND {condition} ORDER BY hour, kind, name"
         rows = fetch(connection.database, query, [chosen.start, chosen.end, *values], answering.settings.bytes)
         return b'{"token":' + json_bytes(connection.token) + b',"hours":' + rows_json(connection.database, rows) + b"}"

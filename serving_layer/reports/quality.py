@@ -1,6 +1,7 @@
 """Reports the open problems, and the findings of the newest audit of each hour: `hourline quality`."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any, Literal
 from hourline_core.ledger.problems import advice
 from hourline_core.ledger.report_pages import SHOWN, page_name, page_path, report_site
 from hourline_core.model import Project
-from hourline_core.model.hours import HOUR, HourRange
+from hourline_core.model.hours import HOUR
 from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
@@ -76,15 +77,6 @@ class AuditedHour(Described):
     """Its page. Null: it is no longer kept."""
 
 
-class AuditedStretch(Described):
-    """Successive hours that were audited."""
-
-    start: datetime
-    """The first of them (UTC)."""
-    end: datetime
-    """The hour after the last of them (UTC)."""
-
-
 class QualityReport(Described):
     """What audits found. The counts are of hours × metrics, by the outcome of their newest audit."""
 
@@ -106,8 +98,6 @@ class QualityReport(Described):
     """The first hour that was considered (UTC). Blocked hours are considered however old they are."""
     hours: list[AuditedHour]
     """The audits that did not simply pass, or those that were asked for."""
-    stretches: list[AuditedStretch]
-    """The hours that were audited."""
     site: str | None
     """The overview page. Null: there is none."""
 
@@ -127,12 +117,14 @@ def report_quality(
     hour and metric; with ``blocked``, those that block.
     """
     since = _first_shown(connection, metric) if hour is None else {}
-    audits = list_audits(connection, hour, metric, since)
+    # Most audits have passed: they are counted, and not read.
+    audits = list_audits(connection, hour, metric, since, passed=hour is not None)
     latest = [audit for audit in audits if audit.outcome != "superseded"]
-    counts = {
-        outcome: sum(audit.outcome == outcome for audit in latest)
-        for outcome in ("blocked", "warned", "accepted", "passed")
-    }
+    outcomes = Counter(audit.outcome for audit in latest)
+    if hour is None:
+        outcomes["passed"] += _count_passed(connection, metric, since)
+    audited = outcomes.total()
+    counts = {outcome: outcomes[outcome] for outcome in ("blocked", "warned", "accepted", "passed")}
     if blocked:
         shown = [audit for audit in latest if audit.outcome == "blocked"]
     elif failed:
@@ -150,55 +142,46 @@ def report_quality(
             ]
     index = report_site(connection.project) / "index.html"
     problems = find_problems(connection)
-    audited = sorted({audit.hour for audit in latest})
-    stretches = HourRange.stretches(audited, HOUR) if audited else []
     concerned = [
         problem
         for problem in problems.open
         if metric in (None, *problem.metrics) and (hour is None or hour in problem.by_hour)
     ]
     return QualityReport(
-        advice=advice(replace(problems, open=concerned), len(latest)),
+        advice=advice(replace(problems, open=concerned), audited),
         problems=[
             describe_problem(connection.project, problem, connection.taken)
             for problem in concerned
             if problem.blocks or not blocked
         ],
-        audited=len(latest),
+        audited=audited,
         **counts,
         since=min(since.values(), default=None),
         hours=shown,
-        stretches=[AuditedStretch(start=one.start, end=one.end) for one in stretches],
         site=str(index) if index.exists() else None,
     )
 
 
 def list_audits(
-    connection: Connection, hour: datetime | None, metric: str | None, since: Mapping[str, datetime] | None = None
+    connection: Connection,
+    hour: datetime | None,
+    metric: str | None,
+    since: Mapping[str, datetime] | None = None,
+    passed: bool = True,
 ) -> list[AuditedHour]:
     """All kept audits, also earlier ones, of ``hour`` or of the hours from ``since`` on, which is given by source, and
-    of all metrics or of ``metric``.
+    of all metrics or of ``metric``. Without ``passed``, those are left out that fulfilled all expectations and whose
+    hour is not blocked.
     """
-    blocked = connection.snapshot.blocked
-    chosen = ["true"]
-    if hour is not None:
-        chosen.append(f"hour = {literal(hour)}")
-    elif since:
-        shown = [f"(source = {literal(source)} AND hour >= {literal(first)})" for source, first in since.items()]
-        if blocked:
-            shown.append(f"hour IN ({', '.join(map(literal, sorted({moment for _, moment in blocked})))})")
-        chosen.append(f"({' OR '.join(shown)})")
-    of_metric = f"metric = {literal(metric)}" if metric else "metric IS NOT NULL"
     # An expectation on the events of a source concerns each of its metrics.
     rows = connection.sql(f"""
-        WITH found AS (FROM quality WHERE {" AND ".join(chosen)}),
-        audits AS (SELECT DISTINCT publication, source, metric, hour, audited, cutoff FROM found WHERE {of_metric})
-        SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff,
-               a.publication = max(a.publication) OVER (PARTITION BY a.metric, a.hour) AS newest,
+        WITH {_audits_sql(connection, hour, metric, since or {})}
+        SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff, a.newest,
                expectation, about, parameters, coalesce(unit, 'hour') AS unit, origin, severity, success,
                coalesce(applied, true) AS applied, found, observed, lower, upper, unexpected, rows
         FROM audits a JOIN found f ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source
              AND coalesce(f.metric, a.metric) = a.metric
+        WHERE {"true" if passed else "NOT a.simply"}
         ORDER BY a.hour, a.metric, a.publication, success, severity, f.metric NULLS FIRST, expectation, about
         """).to_arrow_table()
     audits: dict[tuple[str, datetime, int], AuditedHour] = {}
@@ -209,10 +192,55 @@ def list_audits(
         audit = audits[key]
         audit.expectations += row["applied"] and row["origin"] != "person"
         audit.findings.append(_make_finding(row))
+    blocked = connection.snapshot.blocked
     for (name, moment, _), audit in audits.items():
         if audit.outcome == "passed":
             audit.outcome = _outcome(audit, (name, moment) in blocked)
     return list(audits.values())
+
+
+def _count_passed(connection: Connection, metric: str | None, since: Mapping[str, datetime]) -> int:
+    """The number of hours × metrics from ``since`` on whose newest audit fulfilled all expectations, and that are not
+    blocked.
+    """
+    audits = _audits_sql(connection, None, metric, since)
+    ((count,),) = connection.sql(f"WITH {audits} SELECT count(*) FROM audits WHERE newest AND simply").fetchall()
+    return int(count)
+
+
+def _audits_sql(
+    connection: Connection, hour: datetime | None, metric: str | None, since: Mapping[str, datetime]
+) -> str:
+    """Two common table expressions: ``found``, the findings that are asked for, and ``audits``: publication, source,
+    metric, hour, audited, cutoff, newest (whether it is the newest one of its hour), simply (whether all expectations
+    were fulfilled, and the hour is not blocked).
+    """
+    blocked = connection.snapshot.blocked
+    chosen = ["true"]
+    if hour is not None:
+        chosen.append(f"hour = {literal(hour)}")
+    elif since:
+        shown = [f"(source = {literal(source)} AND hour >= {literal(first)})" for source, first in since.items()]
+        if blocked:
+            shown.append(f"hour IN ({', '.join(map(literal, sorted({moment for _, moment in blocked})))})")
+        chosen.append(f"({' OR '.join(shown)})")
+    cells = ", ".join(f"({literal(name)}, {literal(moment)})" for name, moment in sorted(blocked))
+    is_blocked = f"(metric, hour) IN (VALUES {cells})" if blocked else "false"
+    return f"""
+        found AS (FROM quality WHERE {" AND ".join(chosen)}),
+        told AS (
+            SELECT DISTINCT publication, source, metric, hour FROM found WHERE success IS NOT TRUE OR origin = 'person'
+        ),
+        audits AS (
+            SELECT *, publication = max(publication) OVER (PARTITION BY metric, hour) AS newest,
+                   NOT EXISTS (FROM told t WHERE t.publication = a.publication AND t.source = a.source
+                               AND t.hour = a.hour AND t.metric = a.metric)
+                   AND NOT EXISTS (FROM told t WHERE t.publication = a.publication AND t.source = a.source
+                                   AND t.hour = a.hour AND t.metric IS NULL)
+                   AND NOT {is_blocked} AS simply
+            FROM (SELECT DISTINCT publication, source, metric, hour, audited, cutoff FROM found
+                  WHERE {f"metric = {literal(metric)}" if metric else "metric IS NOT NULL"}) a
+        )"""
 
 
 def _make_audit(project: Project, row: Mapping[str, Any]) -> AuditedHour:

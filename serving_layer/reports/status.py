@@ -8,6 +8,8 @@ from hourline_core.ledger.pending_declarations import PendingDeclaration
 from hourline_core.ledger.read_offsets import offsets_in
 from hourline_core.ledger.report_pages import page_name, page_path, report_site
 from hourline_core.model import Project, Source
+from hourline_core.model.hour_state import WEAKEST_FIRST, HourStateName
+from hourline_core.model.natural_order import natural_key
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.topic_absence import absent_topics
 from hourline_core.sql.literals import literal
@@ -15,10 +17,13 @@ from hourline_core.sql.progress import COUNTS, counts_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.gaps import GapReport, list_gaps
+from serving_layer.reports.hour_summary import MetricStatus, SourceHours, sum_up_hours
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, SourceOffsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import PartitionStatus, TopicReading, report_partitions
+from serving_layer.reports.problems import find_problems
 from serving_layer.reports.speed_state import SpeedState, report_speed_state
 from serving_layer.reports.unread import count_lag, find_readings, offsets_of_known
+from serving_layer.reports.wrong import Wrong, list_wrong
 
 
 class AbsentTopic(Described):
@@ -85,6 +90,14 @@ class SourceStatus(Described):
     """When its last micro-batch was finished (UTC)."""
     waits_for: list[AbsentTopic]
     """The deleted topics that it waits for. Nothing is read of it meanwhile."""
+    state: HourStateName | None
+    """The weakest state of its hours, without open ones that are provisional. Null: there is none, or it has no
+    metric.
+    """
+    hours: int
+    """The number of hours in that state."""
+    oldest_open: datetime | None
+    """The oldest hour that has not closed (UTC). Null: there is none."""
     partitions: list[PartitionStatus]
     """The partitions of its topics. Those without a record are listed if Kafka has answered. None is before the first
     start of the speed layer.
@@ -166,8 +179,12 @@ class ProjectStatus(SpeedState):
 
     project: str
     """The name of the project."""
+    wrong: list[Wrong]
+    """What is wrong now, the most important first."""
     sources: list[SourceStatus]
-    """All sources."""
+    """All sources: those that need a look first."""
+    metrics: list[MetricStatus]
+    """All metrics that have tables."""
     changing: list[ChangingMetric]
     """The metrics whose new declaration is not served yet."""
     lacking: list[LackingMetric]
@@ -176,6 +193,8 @@ class ProjectStatus(SpeedState):
     """The last hours of each source, up to the newest clock of its partitions."""
     ahead: list[HoursAhead]
     """The sources that have hours after that."""
+    site: str | None
+    """The overview page of the audits. Null: there is none."""
 
 
 def report_project_status(project: Project, last: int) -> ProjectStatus:
@@ -194,30 +213,39 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     """
     project = connection.project
     away = absent_topics(project.workspace)
-    sources = [_source(connection, source, offsets[source.name], away) for source in project.sources.values()]
+    hours_of, metrics = sum_up_hours(connection)
+    sources = [
+        _source(connection, source, offsets[source.name], away, hours_of.get(source.name, SourceHours()))
+        for source in project.sources.values()
+    ]
     reached = _reached(sources)
     rows = connection.sql(
         f"SELECT hour, name AS source, state, events, late, closed FROM hours WHERE kind = 'source' AND ({reached}) "
         f"QUALIFY row_number() OVER (PARTITION BY name ORDER BY hour DESC) <= {last} ORDER BY source, hour"
     )
     found = rows.to_arrow_table().to_pylist()
-    ahead = connection.sql(
+    found_ahead = connection.sql(
         "SELECT name AS source, count(*) AS hours, sum(events)::BIGINT AS events, min(hour) AS first, "
         f"max(hour) AS last FROM hours WHERE kind = 'source' AND NOT ({reached}) GROUP BY name ORDER BY name"
     )
     pages = _pages(connection, [row["hour"] for row in found])
     hours = [HourStatus(**row, report=pages.get((row["source"], row["hour"]))) for row in found]
+    ahead = [HoursAhead(**row) for row in found_ahead.to_arrow_table().to_pylist()]
+    wrong = list_wrong(project, sources, ahead, find_problems(connection).open, connection.taken)
     return ProjectStatus(
         project=project.name,
         **dict(report_speed_state(project)),
-        sources=sources,
+        wrong=wrong,
+        sources=sorted(sources, key=lambda source: _need(source, wrong)),
+        metrics=metrics,
         changing=list_changes(connection),
         lacking=[
             LackingMetric(metric=one.metric, closed=len(one.closed), open=len(one.open), words=one.in_words())
             for one in connection.missing
         ],
         hours=hours,
-        ahead=[HoursAhead(**row) for row in ahead.to_arrow_table().to_pylist()],
+        ahead=ahead,
+        site=str(index) if (index := report_site(project) / "index.html").exists() else None,
     )
 
 
@@ -229,6 +257,15 @@ def _reached(sources: Iterable[SourceStatus]) -> str:
         if clocks:
             conditions.append(f"(name = {literal(source.source)} AND hour <= {literal(max(clocks))})")
     return " OR ".join(conditions) or "false"
+
+
+def _need(source: SourceStatus, wrong: list[Wrong]) -> tuple[object, ...]:
+    """A key that sorts sources by their need of a look: what fails, what warns, the weakest state, the lag, the
+    name.
+    """
+    found = {one.severity for one in wrong if one.source == source.source}
+    strength = len(WEAKEST_FIRST) if source.state is None else WEAKEST_FIRST.index(source.state)
+    return "fail" not in found, "warn" not in found, strength, -(source.lag or 0), natural_key(source.source)
 
 
 def _pages(connection: Connection, hours: list[datetime]) -> dict[tuple[str, datetime], str]:
@@ -274,7 +311,11 @@ def _report_change(connection: Connection, pending: PendingDeclaration) -> Chang
 
 
 def _source(
-    connection: Connection, source: Source, offsets: SourceOffsets | Unknown, away: Mapping[str, datetime]
+    connection: Connection,
+    source: Source,
+    offsets: SourceOffsets | Unknown,
+    away: Mapping[str, datetime],
+    hours: SourceHours,
 ) -> SourceStatus:
     """The status of one source. ``away`` are the topics that the speed layer waits for, and since when (UTC)."""
     waits_for = [AbsentTopic(topic=topic, since=away[topic]) for topic in names_of(source.topic) if topic in away]
@@ -288,6 +329,7 @@ def _source(
             finished=None,
             waits_for=waits_for,
             partitions=[],
+            **vars(hours),
             **counts,
             **in_kafka,
         )
@@ -303,6 +345,7 @@ def _source(
         skipped=sum(offsets_in(ranges) for of in readings.values() for ranges in of.reading.skipped.values()),
         waits_for=waits_for,
         partitions=report_partitions(connection, source, readings, {} if isinstance(known, Unknown) else known),
+        **vars(hours),
         **counts,
         **_in_kafka(readings, known),
     )

@@ -42,9 +42,14 @@ def opened(context: BrowserContext, server: Server, query: str = "") -> Page:
     page = context.new_page()
     page.goto(f"{server.url}/{query}")
     expect(page.locator("#live")).to_have_text("live")
-    expect(page.locator("#drift")).not_to_contain_text("looking")
-    expect(page.locator("#late")).not_to_contain_text("looking")
+    expect(page.locator("#strip")).not_to_contain_text("looking")
     return page
+
+
+def scroll_to(page: Page, report: str) -> None:
+    """Have a report on the screen, which asks for it, and wait until it is drawn."""
+    page.locator(f"#{report}").scroll_into_view_if_needed()
+    expect(page.locator(f"#{report}")).not_to_contain_text("looking")
 
 
 def cell(page: Page, number: int) -> str:

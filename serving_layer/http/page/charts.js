@@ -6,7 +6,13 @@ import { folded, hourLink, state } from "./panels.js";
 import { MOST_WINDOWS, hasWindows, isNumeric } from "./series.js";
 import { STATES } from "./states.js";
 
-const Plotly = window.Plotly;
+let library = null; // the charts' library, once a chart wants it
+
+function loadLibrary() {
+  library ??= new Promise((done, fail) => document.head.append(el("script", { src: document.documentElement.dataset.plotly, onload: () => done(window.Plotly), onerror: fail })));
+  return library;
+}
+
 const MARKED = 200; // with more points, final ones have no marks of their own
 
 export class MetricCard {
@@ -81,7 +87,8 @@ export class MetricCard {
     this.list.replaceChildren(rows.length ? folded([this.windowed ? "From" : "Hour", "State", measure.name], rows, `Values of ${about}`) : "");
   }
 
-  render(points, measure, range, open) {
+  async render(points, measure, range, open) {
+    const Plotly = await loadLibrary();
     const colours = palette();
     const drawn = JSON.stringify([points, measure, range, open, colours, this.plot.clientWidth]);
     if (drawn === this.drawn) return; // nothing to redraw, most of the time

@@ -4,9 +4,12 @@ import { addHours, clockTime, duration, el, figure, longDay, measured, plural, s
 import { nothing, state } from "./panels.js";
 import { STATES } from "./states.js";
 
-// `known`: of the source; `values`: by metric its row of the hour (null: none); `audits`, `late`, `causes`: of the hour alone.
+const MOST_SOURCES = 4;
+
+// `known`: of each source; `values`: by metric its row of the hour (null: none); `audits`, `late`, `causes`: of the hour alone.
 export function drawHour(place, hour, { known, values, audits, late, causes }, links, close) {
   const facts = known.map(({ source, state: named, events, late: lateCount, closed }) => el("p", {}, state(named), ` ${STATES[named]?.says ?? ""} · ${plural(events, "event")}${known.length > 1 ? ` of ${source}` : ""}${lateCount ? `, ${figure(lateCount)} late` : ""} · ${closed ? "closed" : "not closed yet"}`));
+  const more = facts.length - MOST_SOURCES;
   const audited = new Map(audits.map((audit) => [audit.metric, audit]));
   const rows = values.map(({ metric, row }) => {
     const audit = audited.get(metric.name);
@@ -20,7 +23,8 @@ export function drawHour(place, hour, { known, values, audits, late, causes }, l
   ];
   place.replaceChildren(
     el("div", { class: "title" }, el("h3", {}, `${longDay(hour)}, ${clockTime(hour)} to ${clockTime(addHours(hour, 1))} UTC`), el("button", { type: "button", class: "close", "aria-label": "Close this hour", onclick: close }, "×")),
-    ...(known.length ? facts : [nothing("No source has this hour.")]),
+    ...(known.length ? facts.slice(0, MOST_SOURCES) : [nothing("No source has this hour.")]),
+    more > 0 ? el("p", { class: "note" }, `and ${plural(more, "more source")}; choose one to see its metrics`) : "",
     rows.length ? table(["Metric", "State", "Values", "Audit"], rows, "Metrics of this hour") : "",
     told.length ? el("ul", { class: "plain note" }, told.map((line) => el("li", {}, line))) : "");
   place.hidden = false;

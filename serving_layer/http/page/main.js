@@ -2,28 +2,38 @@
 
 import { ServerError, get, listen } from "./api.js";
 import { MetricCard } from "./charts.js";
-import { addHours, dayAndHour, duration, el, figure, hourKey, plural } from "./format.js";
+import { addHours, el, figure, hourKey } from "./format.js";
 import { drawHour } from "./hour.js";
-import { drawDrift, drawLate, drawQuality, drawWork, hourLink, nothing, reportLink } from "./panels.js";
+import { shortToken } from "./names.js";
+import { drawDrift, drawLate, drawWork, hourLink, nothing, reportLink } from "./panels.js";
 import { pointsOf, rowsOf, usualMeasure } from "./series.js";
 import { startSql } from "./sql.js";
 import { drawLegend, drawStrip } from "./strip.js";
+import { drawMetrics, drawSources } from "./tables.js";
 import { RANGES, addressOf, readView, whereText } from "./view.js";
 import { drawWindow } from "./window.js";
+import { drawWrong } from "./wrong.js";
 
 const place = (id) => document.getElementById(id);
 const SERIES_PAUSE_MS = 700; // between two looks at numbers
 const REPORTS_PAUSE_MS = 5000; // between two looks at a report; one that takes long is asked for more rarely
+const FEW_METRICS = 6; // a project without more shows them all
+const MOST_CHARTS = 12; // of a source that was chosen
 const iso = (moment) => moment.toISOString().slice(0, 19) + "Z";
 
 let project;
 let view = readView();
 let sources = {}; // by name: by hour, what is known of it
-let newest = null; // the end of the newest hour that is known
+let newest = null; // the end of the newest hour that is shown
 let range = null; // what is shown: from, to
 let shown = ""; // the range that `sources` is of
-let cards = [];
-const links = { hour: hourLink((hour) => show({ hour })), report: reportLink };
+let cards = []; // those that are shown
+const allCards = new Map(); // by metric, those that were shown once
+const links = {
+  hour: (hour, source) => hourLink((moment) => show(source && several() ? { source, hour: moment } : { hour: moment }))(hour),
+  report: reportLink,
+  source: (name, text) => el("a", { href: "#sources", onclick: (event) => { event.preventDefault(); choose(name); } }, text),
+};
 
 // --- what one sees
 
@@ -32,6 +42,8 @@ function show(change, push = true) {
   if (push) history.pushState(null, "", addressOf(view));
   setRange();
   drawBar();
+  chooseCards();
+  drawTables();
   Object.values(reports).forEach(drawReport);
   refresh(NOTHING);
   const opened = ["hour", "window"].find((kind) => change[kind]);
@@ -41,6 +53,7 @@ function show(change, push = true) {
 window.addEventListener("popstate", () => {
   view = readView();
   place("sql-text").value = view.sql;
+  place("find").value = view.find;
   show({}, false);
 });
 
@@ -50,7 +63,7 @@ function setRange() {
 }
 
 function drawBar() {
-  const focused = document.activeElement?.closest("#range, #filters") ? document.activeElement.dataset.key : null;
+  const focused = document.activeElement?.closest("#range, #sort, #filters") ? document.activeElement.dataset.key : null;
   const button = (key, text, onclick, more = {}) => el("button", { type: "button", "data-key": key, onclick, ...more }, text);
   const moved = (by) => () => { const end = addHours(range.to, by); show({ to: end >= newest ? null : end }); };
   place("range").replaceChildren(
@@ -58,6 +71,9 @@ function drawBar() {
     button("earlier", "‹", moved(-view.hours / 2), { "aria-label": "Earlier", title: "Earlier", disabled: !range }),
     button("later", "›", moved(view.hours / 2), { "aria-label": "Later", title: "Later", disabled: !view.to }),
     view.to ? button("newest", "newest", () => show({ to: null })) : "");
+  const order = (sort, text) => button(`sort-${sort}`, text, () => show({ sort }), { "aria-pressed": String(view.sort === sort) });
+  place("sort").replaceChildren(...(several() ? [order("need", "by need"), order("name", "by name")] : []));
+  place("choice").hidden = !several() && project.metrics.length <= FEW_METRICS;
   const without = (pair) => view.where.filter((other) => other !== pair);
   place("filters").replaceChildren(
     ...view.where.map((pair) => button(whereText(pair), [`${pair[0]} ${named(pair[1])} `, el("span", { "aria-hidden": "true" }, "×")], () => show({ where: without(pair) }), { class: "chip", "aria-label": `Without the filter ${pair[0]} ${named(pair[1])}` })),
@@ -67,19 +83,65 @@ function drawBar() {
 }
 
 const named = (value) => (value === null ? "(null)" : value === "" ? "(empty)" : value);
-const dimensions = () => [...new Set(project.metrics.flatMap((metric) => metric.dimensions.map(({ name }) => name)))];
+const dimensions = () => [...new Set(cards.flatMap(({ metric }) => metric.dimensions.map(({ name }) => name)))];
+const several = () => project.sources.length > 1;
+const chosenSource = () => (several() ? view.source : project.sources[0]?.name ?? null);
 const choices = {}; // by dimension, its values
 
-let choicesRead = false;
-
 async function readChoices() {
-  choicesRead = true;
-  for (const dimension of dimensions()) {
-    const metric = project.metrics.filter((one) => one.dimensions.some(({ name }) => name === dimension)).sort((one, other) => one.dimensions.length - other.dimensions.length)[0];
+  for (const dimension of dimensions().filter((name) => !(name in choices))) {
+    choices[dimension] = []; // asked for once
+    const metric = cards.map((card) => card.metric).filter((one) => one.dimensions.some(({ name }) => name === dimension)).sort((one, other) => one.dimensions.length - other.dimensions.length)[0];
     const rows = await rowsOf(metric.name, [["dimension", dimension], ["grain", "total"], ["measure", metric.measures[0].name], ["order", dimension], ["limit", 500], ["from", iso(range.from)], ["to", iso(range.to)]], false);
     choices[dimension] = rows.map((row) => (row[dimension] === null ? null : String(row[dimension])));
+    drawBar();
   }
-  drawBar();
+}
+
+// --- what was chosen
+
+function choose(name, hour) {
+  if (name && !several()) return show({ hour: hour ?? view.hour });
+  show({ source: name, metrics: [], ...(hour ? { hour } : {}) });
+  if (name && !hour) place("hours-title").scrollIntoView({ block: "nearest" });
+}
+
+function charted() {
+  const named = new Set(view.metrics);
+  if (named.size) return project.metrics.filter(({ name }) => named.has(name));
+  if (several() && view.source) return project.metrics.filter(({ source }) => source === view.source).slice(0, MOST_CHARTS);
+  return project.metrics.length <= FEW_METRICS ? project.metrics : [];
+}
+
+function toggle(name) {
+  const names = cards.map(({ metric }) => metric.name);
+  show({ metrics: names.includes(name) ? names.filter((one) => one !== name) : [...names, name] });
+}
+
+function chooseCards() {
+  const metrics = charted();
+  const same = metrics.length === cards.length && metrics.every(({ name }, index) => cards[index].metric.name === name);
+  if (same && cards.length) return;
+  cards = metrics.map((metric) => {
+    if (!allCards.has(metric.name)) allCards.set(metric.name, new MetricCard(metric, { measure: (name, measure) => show({ measures: { ...view.measures, [name]: measure } }), hour: (hour) => show({ hour }), window: (name, start) => show({ window: { metric: name, start } }) }));
+    return allCards.get(metric.name);
+  });
+  const why = project.metrics.length ? "Choose a source, or metrics, to see their charts." : "No metric has results yet; `hourline up` starts reading events.";
+  place("metrics").replaceChildren(...(cards.length ? cards.map((card) => card.element) : [nothing(why)]));
+}
+
+function drawTables() {
+  const { answer } = reports.status;
+  if (!answer) return;
+  drawSources(place("sources"), answer.sources, sources, range, view, choose);
+  place("metric-list").hidden = project.metrics.length <= FEW_METRICS;
+  drawMetrics(place("metric-list"), project.metrics, new Map(answer.metrics.map((one) => [one.metric, one])), new Set(cards.map(({ metric }) => metric.name)), view, toggle);
+}
+
+function drawCalendar() {
+  const name = chosenSource();
+  if (!name) return place("strip").replaceChildren(nothing("Choose a source to see its hours by day."));
+  drawStrip(place("strip"), name, sources[name] ?? new Map(), range, view.hour, (hour) => show({ hour }));
 }
 
 // --- what is there
@@ -98,13 +160,14 @@ async function drawSeries(changed) {
   const asked = range;
   const span = changed && shown === JSON.stringify(asked) ? { from: new Date(Math.max(changed.from, asked.from)), to: new Date(Math.min(changed.to, asked.to)) } : asked;
   if (span.from < span.to) {
-    const answer = await get("hours", [["from", iso(span.from)], ["to", iso(span.to)]]);
+    const answer = await get("hours", [["kind", "source"], ["from", iso(span.from)], ["to", iso(span.to)]]);
     if (span === asked) sources = Object.fromEntries(project.sources.map(({ name }) => [name, new Map()]));
     for (const hours of Object.values(sources)) forget(hours, span);
-    for (const hour of answer.hours) if (hour.kind === "source") sources[hour.name]?.set(hourKey(new Date(hour.hour)), hour);
+    for (const hour of answer.hours) sources[hour.name]?.set(hourKey(new Date(hour.hour)), hour);
     shown = JSON.stringify(asked);
   }
-  drawStrip(place("strip"), sources, asked, view.hour, (hour) => show({ hour }));
+  drawTables();
+  drawCalendar();
   await Promise.all([...cards.map((card) => drawCard(card, asked, span)), drawOpenHour(), drawOpenWindow()]);
   place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${named(value)}`).join(", ")}` : "all dimensions together";
 }
@@ -143,7 +206,7 @@ let opened = null; // what has been asked about the hour that is open
 function tellOpenHour() {
   if (!view.hour || !opened || hourKey(view.hour) !== hourKey(opened.hour)) return;
   const key = hourKey(opened.hour);
-  const known = Object.entries(sources).filter(([, hours]) => hours.has(key)).map(([source, hours]) => ({ source, ...hours.get(key) }));
+  const known = Object.entries(sources).filter(([source, hours]) => hours.has(key) && [null, source].includes(chosenSource())).map(([source, hours]) => ({ source, ...hours.get(key) }));
   const ofHour = (rows) => (rows ?? []).filter(({ hour }) => hourKey(new Date(hour)) === key);
   drawHour(place("hour"), opened.hour, { ...opened, known, late: ofHour(reports.late.answer?.hours), causes: ofHour(reports.drift.answer?.causes) }, links, closeHour);
 }
@@ -183,24 +246,29 @@ function closeHour() {
   document.querySelector(`#strip [data-hour="${at}"]`)?.focus();
 }
 
-// What stands beside the numbers. Asked one after the other, so that a slow one does not hold up the rest.
+// What stands beside the numbers. Asked one after the other, so that a slow one does not hold up the rest, and only
+// while its place is on the screen.
 const reports = {
-  status: { parameters: [["last", 1]], draw: (answer) => { noteNewest(answer); drawFacts(answer); drawWork(place("work"), answer); } },
-  quality: { draw: (answer) => drawQuality(place("quality"), answer, range, links) },
-  drift: { draw: (answer) => drawDrift(place("drift"), answer, range, links) },
-  late: { draw: (answer) => drawLate(place("late"), answer.hours, range, links) },
+  status: { place: "sources", parameters: [["last", 1]], draw: drawStatus },
+  drift: { place: "drift", draw: (answer) => drawDrift(place("drift"), { ...answer, causes: ofChosen(answer.causes) }, range, links) },
+  late: { place: "late", draw: (answer) => drawLate(place("late"), ofChosen(answer.hours), range, links) },
 };
 
+const ofChosen = (rows) => rows.filter(({ source }) => [null, source].includes(chosenSource()));
+
 async function keepReports() {
+  const seen = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => { target.dataset.seen = isIntersecting ? "yes" : ""; }));
+  for (const report of Object.values(reports)) seen.observe(place(report.place).parentElement);
   for (;;) {
     for (const [path, report] of Object.entries(reports)) {
-      if (Date.now() < (report.due ?? 0)) continue;
+      const isShown = report === reports.status || view.hour || place(report.place).parentElement.dataset.seen;
+      if (!isShown || Date.now() < (report.due ?? 0)) continue;
       const begun = Date.now();
       try {
         report.answer = await get(path, report.parameters);
         report.due = Date.now() + Math.max(REPORTS_PAUSE_MS, 10 * (Date.now() - begun));
         drawReport(report);
-        if (range && !choicesRead) await readChoices();
+        if (range) await readChoices();
       } catch (error) {
         if (!(error instanceof ServerError)) throw error;
         if (error.status) trouble(error.message); // a server that is gone is told by the connection
@@ -217,38 +285,40 @@ function drawReport(report) {
   tellOpenHour();
 }
 
-function drawFacts(status) {
-  const fact = (name, value, title = null, bad = false) => el("div", { title, class: bad ? "bad" : null }, el("dt", {}, name), el("dd", {}, value));
-  const several = status.sources.length > 1;
-  const runs = status.speed.startsWith("the speed layer runs");
+function drawStatus(status) {
+  noteClocks(status);
+  drawFacts(status);
+  drawWrong(place("wrong"), place("wrong-note"), status, links);
+  drawTables();
+  drawWork(place("work"), status);
+}
+
+function drawFacts({ speed, sources: all }) {
+  const runs = speed.startsWith("the speed layer runs");
+  const fact = (name, value, more = {}) => el("div", more, el("dt", {}, name), el("dd", {}, value));
   place("facts").replaceChildren(
-    fact("speed layer", runs ? "running" : "stopped", status.speed, !runs),
-    ...status.sources.flatMap((source) => [
-      ...source.waits_for.map(({ topic, since }) => fact(several ? `${source.source}: waits for` : "waits for", topic, `the topic was deleted; it waits for a new one since ${dayAndHour(new Date(since))} UTC`, true)),
-      fact(several ? `${source.source}: clock` : "clock", source.clock ? dayAndHour(new Date(source.clock)) : "–", "UTC; it closes hours"),
-      ...status.ahead.filter((one) => one.source === source.source).map((one) => fact(several ? `${source.source}: after the clock` : "after the clock", plural(one.hours, "hour"), `${plural(one.events, "event")}, up to ${dayAndHour(new Date(one.last))} UTC; they do not move the clock`)),
-      ...idlePartitions(source).map((quiet) => fact(several ? `${source.source}: idle` : "idle", quiet, "partitions without records, which do not hold the clock")),
-      fact(several ? `${source.source}: unread` : "unread", source.lag === null ? "unknown" : figure(source.lag), source.lag === null ? source.lag_unknown : "records in Kafka that no finished micro-batch has read"),
-      ...(source.finished ? [fact(several ? `${source.source}: read` : "read", `${duration(Math.max(0, (Date.now() - new Date(source.finished)) / 1000))} ago`, "when the newest micro-batch was finished")] : []),
-      fact(several ? `${source.source}: accepted` : "accepted", figure(source.accepted), `${figure(source.rejected)} rejected, ${figure(source.duplicates)} duplicates`),
-      ...(source.rejected ? [fact(several ? `${source.source}: rejected` : "rejected", figure(source.rejected), "kept, with their bytes and the reason")] : []),
-    ]));
+    fact("speed layer", runs ? "running" : "stopped", { title: speed, class: runs ? null : "bad" }),
+    fact(all.length === 1 ? "source" : "sources", all.length === 1 ? all[0].source : figure(all.length)),
+    fact(project.metrics.length === 1 ? "metric" : "metrics", figure(project.metrics.length)));
 }
 
-function noteNewest(status) {
-  for (const { hour } of status.hours) noteHour(new Date(hour));
-}
-
-function noteHour(hour) {
-  if (newest && hour < newest) return;
-  newest = addHours(hour, 1);
-  if (!view.to) setRange();
+// The page ends with the hour of the highest clock: a record of a wrong future date moves no clock. A partition may be
+// ahead of its source.
+function noteClocks(status) {
+  const clocks = status.sources.flatMap(({ clock, partitions }) => [clock, ...partitions.map((one) => one.clock)]).filter(Boolean).map((clock) => new Date(clock));
+  if (!clocks.length) return;
+  const end = addHours(new Date(hourKey(new Date(Math.max(...clocks)))), 1);
+  if (newest && end <= newest) return;
+  newest = end;
+  if (view.to) return;
+  setRange();
   drawBar();
-  refresh(NOTHING);
+  refresh(NOTHING); // what is new in the range is asked for
 }
 
 function tellMoment(token) {
-  place("moment").replaceChildren("as of ", el("code", {}, token));
+  const copy = el("button", { type: "button", class: "copy", title: "Copy the whole token", "aria-label": "Copy the whole token", onclick: () => navigator.clipboard?.writeText(token) }, "copy");
+  place("moment").replaceChildren("as of ", el("code", { title: token }, shortToken(token)), " ", copy);
 }
 
 // --- staying up to date
@@ -286,11 +356,6 @@ async function keepSeries() {
   }
 }
 
-function idlePartitions(source) {
-  const quiet = source.partitions.filter((known) => known.idle).map((known) => `${known.topic}[${known.partition}]`);
-  return quiet.length ? [quiet.join(", ")] : [];
-}
-
 function trouble(sentence) {
   place("trouble").hidden = !sentence;
   place("trouble").textContent = sentence ?? "";
@@ -305,8 +370,7 @@ function connected(is) {
 async function start() {
   for (;;) {
     try {
-      project = await get("project");
-      noteNewest((reports.status.answer = await get("status", [["last", 1]])));
+      [project, reports.status.answer] = await Promise.all([get("project"), get("status", reports.status.parameters)]);
       break;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
@@ -318,12 +382,12 @@ async function start() {
   place("project").textContent = project.project;
   place("main").hidden = false;
   drawLegend(place("legend"));
-  cards = project.metrics.map((metric) => new MetricCard(metric, { measure: (name, measure) => show({ measures: { ...view.measures, [name]: measure } }), hour: (hour) => show({ hour }), window: (name, start) => show({ window: { metric: name, start } }) }));
-  place("metrics").replaceChildren(...cards.map((card) => card.element));
-  if (!cards.length) {
-    place("metrics").append(nothing("No metric has results yet; `hourline up` starts reading events."));
-    for (const id of ["quality", "late", "drift"]) place(id).replaceChildren(nothing("Nothing yet."));
-  }
+  reports.status.due = Date.now() + REPORTS_PAUSE_MS;
+  noteClocks(reports.status.answer);
+  chooseCards();
+  if (!project.metrics.length) for (const id of ["late", "drift"]) place(id).replaceChildren(nothing("Nothing yet."));
+  place("find").value = view.find;
+  place("find").addEventListener("input", (event) => { view.find = event.target.value.trim(); history.replaceState(null, "", addressOf(view)); drawTables(); });
   place("sql").hidden = !project.sql;
   place("sql-text").value = view.sql || (project.metrics.length ? `FROM ${project.metrics[0].name} ORDER BY ${project.metrics[0].window ? "window_start" : "hour"} DESC LIMIT 20` : "FROM hours");
   startSql({ form: place("sql-form"), text: place("sql-text"), result: place("sql-result"), asked: (sql) => { view.sql = sql; history.replaceState(null, "", addressOf(view)); } });
@@ -342,11 +406,11 @@ async function start() {
     },
     hour: ({ hour }) => {
       const from = new Date(hour);
-      if (from >= newest) reports.status.due = 0; // It knows whether the clock has come so far.
+      if (from >= newest) reports.status.due = 0; // the clock may have moved
       refresh({ from: from.getTime(), to: addHours(from, 1).getTime() });
     },
     token: ({ token, complete }) => {
-      if (!cards.length && (told || token !== project.token)) location.reload(); // there may be some now
+      if (!project.metrics.length && (told || token !== project.token)) location.reload(); // there may be some now
       told = true;
       tellMoment(token);
       if (!complete) refresh();

@@ -1,21 +1,8 @@
-// What stands below the metrics: quality, running recomputations, late events, drift. Newest first, a few at first.
+// What stands below the metrics: running recomputations, late events, drift. Newest first, a few at first.
 
 import { dayAndHour, duration, el, figure, signed, table } from "./format.js";
 
 const SHOWN = 8;
-
-export function drawQuality(place, report, range, links) {
-  const counts = ["passed", "accepted", "warned", "blocked"].filter((outcome) => report[outcome]).map((outcome) => el("span", { class: `outcome ${outcome}` }, `${figure(report[outcome])} ${outcome}`));
-  const hours = newest(within(report.hours, range));
-  const rows = hours.map((audit) => [links.hour(audit.hour), audit.metric, el("span", { class: `outcome ${audit.outcome}` }, audit.outcome), found(audit), links.report(audit.report)]);
-  place.replaceChildren(
-    report.problems.length ? el("p", {}, report.advice) : "",
-    report.audited ? el("p", { class: "counts" }, counts, el("span", { class: "note" }, "in all"), report.site ? links.report(report.site, "all reports") : null) : nothing("Nothing has been audited yet: recomputing an hour audits it."),
-    rows.length ? folded(["Hour", "Metric", "Outcome", "Found", "Report"], rows, "Audits that did not simply pass") : report.audited ? nothing(isAudited(report, range) ? "All audited hours in this range passed." : "No hour in this range has been audited.") : "");
-}
-
-const isAudited = (report, range) => report.stretches.some(({ start, end }) => new Date(start) < range.to && new Date(end) > range.from);
-const found = (audit) => audit.findings.filter((finding) => !finding.success).map((finding) => finding.found || finding.expectation).join("; ");
 
 export function drawWork(place, status) {
   const lines = status.recomputing.map(({ process }) => el("li", {}, el("progress", { "aria-label": "recomputing" }), ` process ${process} is recomputing; its hours turn final as they are published`));

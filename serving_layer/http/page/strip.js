@@ -9,12 +9,11 @@ export function drawLegend(place) {
   place.replaceChildren(...Object.entries(STATES).map(([state, { sign, says }]) => el("li", { title: says }, el("i", { class: `cell ${state}`, "aria-hidden": "true" }, sign), state)));
 }
 
-// `sources`: by name, by hour (ISO, to the minute), what is known of the hour. `chosen` is told the hour that was opened, or null.
-export function drawStrip(place, sources, range, open, chosen) {
+// `hours`: by hour (ISO, to the minute), what is known of it. `chosen` is told the hour that was opened, or null.
+export function drawStrip(place, source, hours, range, open, chosen) {
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset : null;
-  const several = Object.keys(sources).length > 1;
-  place.replaceChildren(...Object.entries(sources).flatMap(([source, hours]) => [several ? el("h3", {}, source) : null, grid(source, hours, range, open, chosen)].filter(Boolean)));
-  if (focused) place.querySelector(`button[data-source="${CSS.escape(focused.source)}"][data-hour="${focused.hour}"]`)?.focus({ preventScroll: true });
+  place.replaceChildren(grid(source, hours, range, open, chosen));
+  if (focused) place.querySelector(`button[data-hour="${focused.hour}"]`)?.focus({ preventScroll: true });
 }
 
 function grid(source, hours, range, open, chosen) {

@@ -17,8 +17,9 @@ def test_hours_stand_in_their_states_and_what_may_change_is_dashed(
     expect_drawn(page, "turnover", solid=points(sales, 0, 2), dashed=points(sales, 0, 1, 2, 3, 4))
     dashed = page.locator('[data-metric="turnover"] .plot path.js-line').nth(-1)
     assert dashed.evaluate("line => getComputedStyle(line).strokeDasharray") not in ("", "none")
-    expect(page.locator("#quality tbody tr")).to_have_count(2)  # the blocked hour of both metrics
-    expect(page.locator("#facts")).to_contain_text("Mon 2 Mar 12:59")
+    expect(page.locator("#wrong li.fail")).to_have_count(2)  # the blocked hour of both metrics
+    expect(page.locator("#sources tbody tr")).to_contain_text("blocked 1")
+    expect(page.locator("#sources tbody tr")).to_contain_text("2 Mar 12:59")
 
 
 def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload(
@@ -33,19 +34,14 @@ def test_provisional_turns_final_and_numbers_correct_themselves_without_a_reload
     for number in (1, 3, 4):
         expect(page.locator(f'#strip [data-hour="{key(number)}"]')).to_have_attribute("data-state", "final")
     expect_drawn(page, "turnover", solid=points(sales, 0, 1, 2, 3, 4), dashed=points(sales, 4, 5))
-    expect(page.locator("#quality")).to_contain_text("All audited hours in this range passed")
+    expect(page.locator("#wrong")).to_contain_text("Nothing is known to be wrong")
     assert page.evaluate("window.same"), "it was loaded again"
-
-
-def test_a_range_without_an_audited_hour_is_not_said_to_have_passed(context: BrowserContext, server: Server) -> None:
-    page = opened(context, server, "?to=2026-02-01T00")
-    expect(page.locator("#quality")).to_contain_text("No hour in this range has been audited")
 
 
 def test_a_wrong_date_does_not_move_what_is_shown(context: BrowserContext, server: Server, sales: Sales) -> None:
     page = opened(context, server)
     sales.sell((24 * 365, "north"), moves_clock=False)
-    expect(page.locator("#facts")).to_contain_text("1 hour")
+    expect(page.locator("#wrong li.warn")).to_contain_text("1 event(s) are in 1 hour(s) after its clock")
     expect(page.locator(f'#strip [data-hour="{key(3)}"]')).to_have_count(1)
     expect(page.locator(f'#strip [data-hour="{key(24 * 365)}"]')).to_have_count(0)
 
@@ -54,13 +50,9 @@ def test_an_hour_tells_its_audits_and_links_to_their_reports(context: BrowserCon
     page = opened(context, server, "?hour=2026-03-02T11")
     expect(page.locator("#hour tbody tr")).to_have_count(2)
     expect(page.locator("#hour")).to_contain_text("did not pass its audit")
-    for report in (
-        page.locator("#hour").get_by_role("link", name="report").first,
-        page.locator("#quality").get_by_role("link", name="report").first,
-    ):
-        with context.expect_page() as new:
-            report.click()
-        expect(new.value.locator("h1")).to_have_text("by_shop: results 4 hours from 2 Mar 2026, 08:00 UTC")
+    with context.expect_page() as new:
+        page.locator("#hour").get_by_role("link", name="report").first.click()
+    expect(new.value.locator("h1")).to_have_text("by_shop: results 4 hours from 2 Mar 2026, 08:00 UTC")
 
 
 def test_a_server_that_is_gone_is_told_and_what_changed_meanwhile_is_there_when_it_is_back(

@@ -1,0 +1,72 @@
+"""Sums up the hours of each source and metric: the weakest state, and the oldest open hour.
+
+An open hour without a recompute says nothing: it is provisional as it should be.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from hourline_core.model.hour_state import WEAKEST_FIRST, HourStateName
+from hourline_core.sql.literals import literal
+from serving_layer.connection import Connection
+from serving_layer.described import Described
+
+
+class MetricStatus(Described):
+    """The state of one metric."""
+
+    metric: str
+    """The name of the metric."""
+    source: str
+    """The name of its source."""
+    state: HourStateName | None
+    """The weakest state of its hours, without open ones that are provisional. Null: there is none."""
+    hours: int
+    """The number of hours in that state."""
+
+
+@dataclass(frozen=True)
+class SourceHours:
+    """The hours of one source. By default it has none."""
+
+    state: HourStateName | None = None
+    """The weakest state of its hours, without open ones that are provisional."""
+    hours: int = 0
+    """The number of hours in that state."""
+    oldest_open: datetime | None = None
+    """The oldest hour that has not closed (UTC)."""
+
+
+def sum_up_hours(connection: Connection) -> tuple[dict[str, SourceHours], list[MetricStatus]]:
+    """By source, its hours, and each metric. A metric over another one is left out: it has the hours of that one."""
+    counted = "FROM hourline.metric_hours WHERE served AND (closed OR state <> 'provisional')"
+    rows = connection.sql(
+        f"SELECT source, metric, state, count(*) {counted} GROUP BY ALL "
+        # Hours of several metrics count once. Of a source whose hours are all final, each metric has all of them.
+        f"UNION ALL SELECT source, NULL, state, count(DISTINCT hour) {counted} AND state <> 'final' GROUP BY ALL"
+    ).fetchall()
+    weakest: dict[tuple[str, str | None], tuple[HourStateName, int]] = {}
+    for source, metric, name, count in sorted(rows, key=lambda row: WEAKEST_FIRST.index(row[2]), reverse=True):
+        weakest[source, metric] = name, count
+        if name == "final":
+            weakest[source, None] = name, count
+    open_hours = _oldest_open(connection, connection.snapshot.progress)
+    sources = {}
+    for source in connection.snapshot.progress:
+        state, hours = weakest.get((source, None), (None, 0))
+        sources[source] = SourceHours(state, hours, open_hours.get(source))
+    metrics = []
+    for tables in connection.snapshot.served:
+        name, of = tables.metric.name, tables.source.name
+        state, hours = weakest.get((of, name), (None, 0))
+        metrics.append(MetricStatus(metric=name, source=of, state=state, hours=hours))
+    return sources, metrics
+
+
+def _oldest_open(connection: Connection, sources: Iterable[str]) -> dict[str, datetime]:
+    parts = [
+        f"SELECT {literal(source)}, min(hour) FROM hourline.source_hours_{source} WHERE NOT closed"
+        for source in sources
+    ]
+    return dict(connection.sql(" UNION ALL ".join(parts)).fetchall()) if parts else {}
