@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from batch_layer.reports.site import shorten
+from batch_layer.reports.trend_pages import trend_path
 from batch_layer.reports.trend_views import Hover, Strip, strip
 from batch_layer.reports.trends import Line, Trend, hour_number
 from batch_layer.reports.words import bounds, columns, number, sentence
@@ -122,7 +123,7 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         failing="" if problem.failing_rows is None else counted(problem.failing_rows, "failing row"),
         more=max((problem.failing_rows or 0) - len(rows), 0) if rows else 0,
         page=page_path(newest.publication, page_name(of.source, of.metric)),
-        trend=page_name(of.source, of.metric),
+        trend=trend_path(of.source, of.metric),
         beside=_beside(problem),
         retry=problem.retry,
         accept=problem.accept,

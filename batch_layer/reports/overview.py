@@ -1,8 +1,8 @@
-"""Writes the overview page: what a person must do now, the problems, what is new since yesterday, and the trend of each
-expectation over the last four weeks.
+"""Writes the overview page: what a person must do now, the problems, what is new since yesterday, and a row for each
+source and metric. The trend of their expectations over the last four weeks is a page of its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -11,10 +11,9 @@ import pyarrow as pa
 from batch_layer.reports.cards import cards
 from batch_layer.reports.news import list_news
 from batch_layer.reports.site import moment_text, templates, write
-from batch_layer.reports.trend_views import Hover, TrendView, describe_hour, hovered, trend_view
-from batch_layer.reports.trends import Trend, hour_number, hour_of, trends
+from batch_layer.reports.trend_pages import describe_trend, write_trends
+from batch_layer.reports.trends import hour_number, trends
 from hourline_core.ledger.problems import Problems, advice
-from hourline_core.ledger.report_pages import anchor, page_name, page_path
 from hourline_core.model import Project
 
 
@@ -25,15 +24,19 @@ def write_overview(
     problems: Problems,
     blocked: Iterable[tuple[str, datetime]],
     moment: datetime,
+    changed: Collection[str] | None = None,
 ) -> Path:
-    """Write ``index.html`` below ``site``, and return its path.
+    """Write ``index.html`` and the pages of trends below ``site``, and return the path of the first.
 
     ``rows`` (QUALITY_SCHEMA) are those of finished publications: of the four weeks before each source's newest audited
     hour. Earlier rows are left out. ``blocked`` are the hours (metric, hour in UTC) that are blocked now. ``moment``
-    (UTC) is the time of writing. Raises OSError.
+    (UTC) is the time of writing. Of trends, those of the sources in ``changed`` are written, and those that are not
+    there. None: all. Raises OSError.
     """
     all_trends = trends(rows, [(metric, hour_number(hour)) for metric, hour in blocked])
     audited = sum(len(trend.states) for trend in all_trends)
+    write_trends(site, all_trends, changed)
+    described = sorted(map(describe_trend, all_trends), key=lambda row: row.need)
     page = (
         templates()
         .get_template("overview.html")
@@ -45,25 +48,8 @@ def write_overview(
             cards=cards(project, problems.open, all_trends, moment),
             there=lambda address: (site / address).is_file(),
             news=[line for trend in all_trends for line in list_news(trend, moment)],
-            trends=[_trend_view(site, trend) for trend in all_trends],
+            bad=[row for row in described if not row.passed],
+            good=[row for row in described if row.passed],
         )
     )
     return write(site, "index.html", page)
-
-
-def _trend_view(site: Path, trend: Trend) -> TrendView:
-    name = page_name(trend.source, trend.metric)
-    pages = {publication: page_path(publication, name) for publication in set(trend.publications.values())}
-    there = {publication: path for publication, path in pages.items() if (site / path).is_file()}
-    hovers = [
-        Hover(
-            hour - trend.first,
-            describe_hour(
-                hour, [line.findings[hour] for line in trend.lines if hour in line.findings], trend.states[hour]
-            ),
-            there.get(publication) and f"{there[publication]}#{anchor(hour_of(hour))}",
-        )
-        for hour in hovered(trend.states)
-        for publication in [trend.publications[hour]]
-    ]
-    return trend_view(trend, trend.lines, hovers)

@@ -42,6 +42,7 @@ def renew_overview(job: Job, published: list[MetricPublication], findings: pa.Ta
     problems = read_problems(job.database, blocked, "_audited")
     with writing(project, "all else is done"):
         site = report_site(project)
-        write_overview(site, project, rows, problems, blocked, job.clock())
+        sources = {metric.aggregation.source.name for metric in published}
+        write_overview(site, project, rows, problems, blocked, job.clock(), sources)
         shown = {one.publication for problem in problems.open for one in problem.hours}
         prune(site, {*rows["publication"].to_pylist(), *shown})

@@ -3,6 +3,7 @@
 index.html                       the overview page
 style.css                        of all pages
 runs/<publication>/<name>.html   the page of one audit
+trends/<name>.html               the trend of each expectation of a metric, or of a source's events
 """
 
 import os

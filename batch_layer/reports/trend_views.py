@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from batch_layer.reports.charts import Curve, cells, curve, date_marks, ticks
 from batch_layer.reports.trends import Line, QualityRow, Trend, hour_of
 from batch_layer.reports.words import bounds, columns, observed, sentence
-from hourline_core.ledger.report_pages import page_name
 
 _TOLD = 8
 """The maximum number of expectations in the tooltip of an hour."""
@@ -65,7 +64,6 @@ class LineView:
 class TrendView:
     """What is shown of a metric, or of a source's events."""
 
-    key: str
     title: str
     kind: str
     hours: int
@@ -80,9 +78,8 @@ class TrendView:
 def trend_view(trend: Trend, lines: Sequence[Line], hovers: list[Hover]) -> TrendView:
     """The view of some ``lines`` of a trend."""
     length = trend.end - trend.first
-    by_state = {state: [hour for hour, of in trend.states.items() if of == state] for state in _BEYOND}
+    by_state = hours_by_state(trend)
     return TrendView(
-        key=page_name(trend.source, trend.metric),
         title=trend.metric or trend.source,
         kind=f"metric of {trend.source}" if trend.metric else "events",
         hours=length,
@@ -93,6 +90,11 @@ def trend_view(trend: Trend, lines: Sequence[Line], hovers: list[Hover]) -> Tren
         hovers=hovers,
         lines=[_line_view(trend, line, length) for line in lines],
     )
+
+
+def hours_by_state(trend: Trend) -> dict[str, list[int]]:
+    """By state, the hours that are in it."""
+    return {state: [hour for hour, of in trend.states.items() if of == state] for state in _BEYOND}
 
 
 def _line_view(trend: Trend, line: Line, length: int) -> LineView:

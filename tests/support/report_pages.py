@@ -1,6 +1,7 @@
 """The reports as files, and what a browser makes of them."""
 
 import re
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -41,10 +42,18 @@ class Page(HTMLParser):
         return [attributes["href"] for tag, attributes in self.elements if tag == "a" and "href" in attributes]
 
 
-def overview(site: Path, rows: list[dict[str, Any]], *blocked: tuple[str, int], now: datetime = NOW) -> Page:
-    """The overview of ``rows``, while the hours in ``blocked`` are blocked."""
+def overview(
+    site: Path,
+    rows: list[dict[str, Any]],
+    *blocked: tuple[str, int],
+    now: datetime = NOW,
+    changed: Collection[str] | None = None,
+) -> Page:
+    """The overview of ``rows``, while the hours in ``blocked`` are blocked. ``changed`` names the sources whose trends
+    are written again; None: all.
+    """
     marks = [(metric, START + hour * HOUR) for metric, hour in blocked]
-    return Page(write_overview(site, shop(), table_of(rows), problems_of(rows, blocked), marks, now))
+    return Page(write_overview(site, shop(), table_of(rows), problems_of(rows, blocked), marks, now, changed))
 
 
 def audit(

@@ -1,4 +1,4 @@
-"""The trends of the overview: a strip with the state of each hour, and a line with its numbers."""
+"""The pages of trends: a strip with the state of each hour, and a line with its numbers."""
 
 import json
 import os
@@ -14,9 +14,8 @@ from tests.support.report_pages import overview, put_page
 
 def cells_of(site: Path, name: str) -> list[dict[str, set[int]]]:
     """Of each strip of a trend, the places in each state, as they are drawn."""
-    text = (site / "index.html").read_text()
-    part = text.split(f'id="{name}"')[1].split("</details>")[0]
-    strips = re.findall(r'<svg class="strip.*?</svg>', part, re.DOTALL)
+    text = (site / "trends" / f"{name}.html").read_text()
+    strips = re.findall(r'<svg class="strip.*?</svg>', text, re.DOTALL)
     drawn = []
     for strip in strips:
         states: dict[str, set[int]] = {}
@@ -77,9 +76,12 @@ def test_a_line_goes_on_where_its_bounds_change_and_parts_where_two_are_alike(tm
     assert len(cells_of(tmp_path, "metric-views")) == 1 + 2
 
 
-def test_four_weeks_are_shown_and_no_folder_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("a folder was listed")
+def test_four_weeks_are_shown_and_the_audits_are_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def refuse(path: object = ".") -> object:
+        assert "runs" not in str(path), "the folder of all audits was listed"
+        return scandir(str(path))
 
     put_page(tmp_path, 1)
     monkeypatch.setattr(os, "scandir", refuse)
@@ -95,7 +97,7 @@ def test_a_number_that_leaves_its_bounds_is_seen(tmp_path: Path) -> None:
         tmp_path,
         [row(hour, observed=value, lower=5.0, upper=20.0, success=value < 20) for hour, value in enumerate(values)],
     )
-    text = (tmp_path / "index.html").read_text()
+    text = (tmp_path / "trends" / "metric-views.html").read_text()
     (drawn,) = re.findall(r'class="values" d="([^"]*)"', text)
     levels = [int(level) for level in re.findall(r"\.5 (\d+)", drawn)]
     assert levels[-1] == 3  # at the upper edge
