@@ -135,9 +135,8 @@ def prune(table: DeltaTable, covered: DeclarationCoverage, dry_run: bool = False
         in_final = " OR ".join(
             f"(sequence <= {cutoff} AND hour IN ({', '.join(moments)}))" for cutoff, moments in by_cutoff.items()
         )
-        # Answers of now can be repeated for two hours by the version before. Old entries of the log may be deleted at
-        # any time, so that version is made now, with all that reading it needs.
+        # Answers of now can be repeated for two hours by the version before. The cleanup of the log goes by its age, so
+        # that version is made now.
         commits.fence(table)
-        table.create_checkpoint()
         commits.delete(table, in_final, {"pruned": f"{hours} hours"}, {"coverage": covered.publication})
     return hours

@@ -255,6 +255,28 @@ def test_an_import_only_project_repeats_its_newest_answer_after_days_of_maintena
         assert {metric: connection.sql(f"FROM {metric} ORDER BY ALL").fetchall() for metric in METRICS} == answered
 
 
+def test_an_answer_can_be_repeated_for_two_hours_however_old_the_last_micro_batch_is(tmp_path: Path) -> None:
+    tables = tables_in(tmp_path)
+    tables.micro_batch(3)
+    tables.publish(0)
+    for metric in METRICS.values():
+        open_table(tables.layout.provisional(SOURCE, metric), {}).create_checkpoint()
+    tables.micro_batch(1)
+    grow_older(tmp_path, 30)
+    token, answered = newest(tables)
+    tables.publish(0, 1, 2)
+    maintain_stopped(tables.project, SOURCE)
+    for _ in range(2):
+        for metric in METRICS.values():
+            pruned = open_table(tables.layout.provisional(SOURCE, metric), {})
+            pruned.create_checkpoint()
+            pruned.cleanup_metadata()
+        assert newest(tables)[1] != answered, "the states are others now"
+        with serving_layer.connect(tables.project, as_of=token) as connection:
+            assert {metric: connection.sql(f"FROM {metric} ORDER BY ALL").fetchall() for metric in METRICS} == answered
+        grow_older(tmp_path, 1.5)
+
+
 @pytest.mark.parametrize("fetch", ["fetchall", "fetchone", "to_arrow_table", "df", "batches", "stream", "narrowed"])
 def test_an_error_that_comes_up_while_rows_are_fetched_is_one_of_hourline(tmp_path: Path, fetch: str) -> None:
     tables, moment = tables_in(tmp_path), [datetime(2026, 1, 1, tzinfo=UTC)]
