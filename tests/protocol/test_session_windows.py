@@ -178,6 +178,16 @@ def test_a_late_event_joins_two_final_sessions(visits: Visits) -> None:
         assert connection.answer(drift).fetchall() == [(hour(1), "late", 1.0)]
 
 
+def test_a_late_event_within_a_session_revises_it_and_no_other_session_of_its_hour(visits: Visits) -> None:
+    visits.micro_batch(Visit(1, "a", 5, minute=15))
+    of_a = f"SELECT window_start, window_end, visits, state FROM loads WHERE page = 'a' AND window_start < '{hour(5)}'"
+    with serving_layer.connect(visits.project) as connection:
+        assert sorted(connection.answer(of_a).fetchall()) == [
+            (at(50), at(110), 4, "revised"),
+            (at(111), at(160), 2, "final"),
+        ]
+
+
 def test_a_late_event_that_cuts_a_chain_revises_the_pieces_that_it_changes_and_no_other_session(tmp_path: Path) -> None:
     visits = Visits(tmp_path, "{gap: 1h, max_length: 2h}")
     visits.start()
