@@ -3,8 +3,9 @@ own do.
 """
 
 import os
+import signal
 
-from hourline_core.errors import FaultError, HourlineError, SourceError, UsageError
+from hourline_core.errors import FaultError, HourlineError, SourceError, UnreadOutputError, UsageError
 
 MISTAKE = 1
 """A mistake that the user must fix; or a check found a problem, such as a blocked hour."""
@@ -28,10 +29,20 @@ EX_TEMPFAIL = os.EX_TEMPFAIL
 INTERRUPTED = 130
 """Ended by Ctrl-C."""
 
+UNREAD = 128 + signal.SIGPIPE
+"""The output was not read to its end, as in `hourline status | head`. A check whose answer nobody has read has not
+passed.
+"""
+
 NEEDS_A_PERSON = (MISTAKE, USAGE, EX_DATAERR)
 """With these, trying again does not help."""
 
-_OF: dict[type[HourlineError], int] = {UsageError: USAGE, SourceError: EX_DATAERR, FaultError: EX_SOFTWARE}
+_OF: dict[type[HourlineError], int] = {
+    UsageError: USAGE,
+    SourceError: EX_DATAERR,
+    FaultError: EX_SOFTWARE,
+    UnreadOutputError: UNREAD,
+}
 
 
 def status_of(error: HourlineError) -> int:

@@ -15,6 +15,8 @@
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
     ├── ResourceError             the machine's disk or memory is used up, or its disk is read-only
+    ├── OutputError               the output of a command cannot be written
+    │   └── UnreadOutputError     its reader has ended
     ├── FaultError                an unforeseen exception: a fault of Hourline's
     ├── UnreliableResultError     a strict answer would use hours that are not to be relied on
     ├── OldWorkspaceError         the workspace was written by a version whose tables this one does not read
@@ -111,6 +113,16 @@ class ResourceError(HourlineError):
     """The machine's disk or memory is used up, or its disk is read-only. The message names the folder or the limit."""
 
     retryable = True
+
+
+class OutputError(HourlineError):
+    """What a command prints cannot be written, such as to a full disk."""
+
+    retryable = True
+
+
+class UnreadOutputError(OutputError):
+    """Whoever read what a command prints has ended, such as ``head``."""
 
 
 class FaultError(HourlineError):

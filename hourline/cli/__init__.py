@@ -3,7 +3,6 @@
 Each command imports its engine when it runs. So ``--help`` answers at once, and reading never needs Spark.
 """
 
-import select
 import sys
 import traceback
 from collections.abc import Callable
@@ -49,9 +48,11 @@ from hourline.cli import (
 from hourline.cli.faults import end_with
 from hourline.cli.help_panels import Panels
 from hourline.cli.options import ON_LOADED
-from hourline.cli.output import say
-from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE
-from hourline_core.runtime.quirks import exit_at_once, native_errors_to, open_closed_streams
+from hourline.cli.output import note, say
+from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE, UNREAD
+from hourline_core.errors import UnreadOutputError
+from hourline_core.runtime.quirks import exit_at_once
+from hourline_core.runtime.standard_streams import native_errors_to, open_standard_streams, run_in_utf8
 
 if TYPE_CHECKING:
     from hourline_core.model import Project
@@ -131,8 +132,9 @@ def _options(
 
 def main() -> NoReturn:
     """The command's entry point: run it, and end the process at once."""
+    run_in_utf8()
     ended: object = 0
-    open_closed_streams()
+    open_standard_streams()
     ON_LOADED.set(_log_native_errors)
     try:
         run()
@@ -170,22 +172,15 @@ def _end(error: BaseException) -> NoReturn:
     if isinstance(error, ModuleNotFoundError):
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is not None:
-            sys.stderr.write(
+            note(
                 f"hourline: this command needs {error.name}, which is not installed; "
-                f"`pip install 'hourline[{extra}]'` brings it\n"
+                f"`pip install 'hourline[{extra}]'` brings it"
             )
             sys.exit(MISTAKE)
     # The second is what DuckDB makes of Ctrl-C.
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, RuntimeError) and "Query interrupted" in str(error)):
-        sys.stderr.write("hourline: interrupted\n")
+        note("hourline: interrupted")
         sys.exit(INTERRUPTED)
-    if isinstance(error, BrokenPipeError) and _output_is_unread():
-        sys.exit(0)
+    if isinstance(error, UnreadOutputError):
+        sys.exit(UNREAD)
     end_with(error)
-
-
-def _output_is_unread() -> bool:
-    """Whether the reader of standard output has ended, such as `| head`."""
-    output = select.poll()
-    output.register(1, 0)  # tells errors only
-    return bool(output.poll(0))

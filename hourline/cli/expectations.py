@@ -7,6 +7,7 @@ import typer
 
 from hourline.cli.declared_names import DeclaredName, find_declared
 from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.output import say_raw
 from hourline_core.model.hours import wall_clock
 
 app = typer.Typer(
@@ -37,4 +38,4 @@ def suggest(
     else:
         source = declared.sources[name]
         text = write_suggestion(source, suggest_for_source(declared, source, weeks, wall_clock))
-    typer.echo(text, nl=False)
+    say_raw(text.removesuffix("\n"))

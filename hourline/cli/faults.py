@@ -5,6 +5,7 @@ import traceback
 from typing import NoReturn
 
 from hourline.cli.options import loaded_project
+from hourline.cli.output import note
 from hourline.exit_status import status_of
 from hourline_core.error_causes import chain
 from hourline_core.errors import FaultError, ResourceError, SparkError
@@ -48,5 +49,5 @@ def end_with(error: BaseException) -> NoReturn:
         from hourline_core.runtime.speed_end import note_end
 
         note_end(project.workspace, wall_clock(), str(told))
-    sys.stderr.write(f"hourline: {told}\n")
+    note(f"hourline: {told}")
     sys.exit(status_of(told))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hourline.cli.options import ProjectFolder, load
-from hourline.cli.output import say
+from hourline.cli.output import say_raw
 
 
 class GraphFormat(StrEnum):
@@ -27,4 +27,4 @@ def graph(
     declared = load(project, None)
     from hourline_core.model.topology_text import topology_mermaid, topology_text
 
-    say(topology_text(declared) if format is GraphFormat.TEXT else topology_mermaid(declared))
+    say_raw(topology_text(declared) if format is GraphFormat.TEXT else topology_mermaid(declared))

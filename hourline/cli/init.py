@@ -1,5 +1,6 @@
 """``init``: creates a small project that works."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,6 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to create.")]) 
     for path in initialise(folder):
         say(f"  {path}")
     say(
-        f"Next: cd {folder} && hourline up && hourline replay events.jsonl --source pageviews "
+        f"Next: cd {shlex.quote(str(folder))} && hourline up && hourline replay events.jsonl --source pageviews "
         "&& hourline query 'FROM hours ORDER BY ALL'"
     )

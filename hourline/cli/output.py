@@ -1,6 +1,11 @@
-"""Prints text and tables for people on the terminal, and JSON for programs."""
+"""Prints text and tables for people, and JSON for programs. All output of commands goes through here.
+
+Data may contain characters that control a terminal: colours, bells, a new line, text from right to left. People see
+them escaped, as in ``\\x1b``. Programs get data as it is.
+"""
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -24,15 +29,24 @@ STATE_STYLES: dict[str, str] = {
 }
 
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS_IN_LINES = re.compile(rf"(?!\n){_CONTROLS.pattern}")
+
+
 def say(text: str) -> None:
-    """Print one line on standard output."""
+    """Print lines for people on standard output."""
+    say_raw(_CONTROLS_IN_LINES.sub(_escape, text))
+
+
+def say_raw(text: str) -> None:
+    """Print text that programs read on standard output, as it is."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """Print one line on standard error, about progress and not about results."""
-    sys.stderr.write(f"{text}\n")
+    """Print lines for people on standard error, about progress and not about results."""
+    sys.stderr.write(f"{_CONTROLS_IN_LINES.sub(_escape, text)}\n")
     sys.stderr.flush()
 
 
@@ -40,7 +54,7 @@ def say_json(value: Any) -> None:
     """Print ``value`` as JSON, with moments as ISO text in UTC. Decimals are numbers. NaN and infinities, which JSON
     lacks, are null.
     """
-    say(json.dumps(_plain(value), indent=2, default=_encode, allow_nan=False))
+    say_raw(json.dumps(_plain(value), indent=2, default=_encode, allow_nan=False))
 
 
 def say_table(
@@ -49,12 +63,15 @@ def say_table(
     """Print a table of ``rows``. States have colours, the columns in ``right`` are aligned right, null is an empty
     cell. The moments of a column are all written to the minute, or as exactly as one of them needs it.
     """
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    heading = None if title is None else Text(_in_one_line(title))
+    table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
     for name in columns:
-        table.add_column(Text(name, style="bold"), no_wrap=True, justify="right" if name in right else "left")
+        table.add_column(
+            Text(_in_one_line(name), style="bold"), no_wrap=True, justify="right" if name in right else "left"
+        )
     units = [_unit(column) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [_cell(value, unit) for value, unit in zip(row, units, strict=True)]
+        cells = [_in_one_line(_cell(value, unit)) for value, unit in zip(row, units, strict=True)]
         # As Text, not as rich's markup: data may contain brackets and :codes:.
         table.add_row(*(Text(cell, style=STATE_STYLES.get(cell, "")) for cell in cells))
     console = Console(highlight=False)
@@ -65,7 +82,8 @@ def say_table(
 
 def say_heading(text: str, state: str, rest: str = "") -> None:
     """Print a line in bold with a state in its colour."""
-    heading = Text.assemble((text, "bold"), (state, f"bold {STATE_STYLES.get(state, '')}"), rest)
+    style = f"bold {STATE_STYLES.get(state, '')}"
+    heading = Text.assemble((_in_one_line(text), "bold"), (state, style), _in_one_line(rest))
     Console(highlight=False).print(heading, soft_wrap=True)
 
 
@@ -75,7 +93,9 @@ def say_facts(facts: Sequence[tuple[str, Sequence[str]]]) -> None:
     console = Console(highlight=False)
     for name, lines in facts:
         for number, line in enumerate(lines):
-            console.print(Text.assemble((f"{'' if number else name:<{width}}", "bold"), line), soft_wrap=True)
+            console.print(
+                Text.assemble((f"{'' if number else name:<{width}}", "bold"), _in_one_line(line)), soft_wrap=True
+            )
 
 
 def shortest_path(path: str | None) -> str | None:
@@ -88,6 +108,14 @@ def shortest_path(path: str | None) -> str | None:
 def signed_number(amount: float | None) -> str:
     """A difference with its sign. Empty for None."""
     return "" if amount is None else f"{amount:+,.6g}" if abs(amount) < 1 else f"{round(amount, 4):+,.15g}"
+
+
+def _in_one_line(text: str) -> str:
+    return _CONTROLS.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
 def _unit(column: Iterable[object]) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from hourline.cli.output import note
+from hourline_core.runtime.standard_streams import error_stream
 
 _BETWEEN_LINES = 5.0
 """The minimum number of seconds between two lines, where there is no bar."""
@@ -26,7 +27,7 @@ def progress(
     started = told = clock()
     first = done
     # A descriptor of its own, since Spark's start sends standard error to its log for a while.
-    with os.fdopen(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2), "w") as output:
+    with error_stream(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)) as output:
         console = Console(file=output)
         columns = (
             TextColumn(doing, markup=False),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hourline.cli.options import require_known
-from hourline.cli.output import say
+from hourline.cli.output import say_raw
 
 
 def schema(
@@ -17,4 +17,4 @@ def schema(
 
     if kind is not None:
         require_known("kind of file", kind, ["settings", "source", "metric"])
-    say(json.dumps(json_schema(kind), indent=2))
+    say_raw(json.dumps(json_schema(kind), indent=2))

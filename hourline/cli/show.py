@@ -8,7 +8,7 @@ import typer
 from ruamel.yaml import YAML
 
 from hourline.cli.options import ProjectFolder, load, require_known
-from hourline.cli.output import say
+from hourline.cli.output import say_raw
 
 
 def show(
@@ -21,7 +21,7 @@ def show(
     declared = load(project, None)
     require_known("metric", metric, list(declared.all_metrics))
     content = declared.documents["metric", metric].content
-    say(_yaml({key: content[key] for key in ("name", "from", *Metric.model_fields) if key in content}))
+    say_raw(_yaml({key: content[key] for key in ("name", "from", *Metric.model_fields) if key in content}))
 
 
 def _yaml(content: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hourline.cli.options import ProjectFolder, Workspace, load
-from hourline.cli.output import say
+from hourline.cli.output import say_raw
 
 
 def sql(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
@@ -13,4 +13,4 @@ def sql(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from serving_layer.script import script
 
     with connect(declared) as connection:
-        say(script(connection))
+        say_raw(script(connection))

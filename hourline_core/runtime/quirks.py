@@ -18,18 +18,7 @@ from socketserver import BaseServer
 from types import ModuleType
 from typing import Any, NoReturn
 
-_STANDARD_ERROR = 2
-
-
-def open_closed_streams() -> None:
-    """Open the standard streams that this process was started without, as with ``2>&-``, on the null device.
-
-    Python has None in their place, where everything fails that prints. And the system gives their number to the next
-    file that is opened, so what libraries print would be written into that file.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (as long as this)
+from hourline_core.errors import OutputError
 
 
 def exit_at_once(status: int) -> NoReturn:
@@ -43,7 +32,7 @@ def exit_at_once(status: int) -> NoReturn:
     - delta-rs: https://github.com/delta-io/delta-rs/issues/2184
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError):  # the reader of the output has closed it (`| head`)
+        with suppress(AttributeError, OSError, OutputError):  # what could be printed was flushed before
             stream.flush()
     os._exit(status)
 
@@ -200,23 +189,6 @@ def java_output_to(log: Path) -> Iterator[None]:
             for number, copy in zip((1, 2), kept, strict=True):
                 os.dup2(copy, number)
                 os.close(copy)
-
-
-def native_errors_to(log: Path) -> None:
-    """What libraries write to standard error beside Python goes to ``log`` from now on. Python's own goes where it
-    went. Does nothing if ``log`` cannot be written.
-
-    delta-rs writes a trace there for each panic of a thread, also of one that it gets over: on a full disk, a writer of
-    ``object_store/src/buffered.rs`` panics when it is shut down for the second time.
-    """
-    if sys.stderr.fileno() != _STANDARD_ERROR:
-        return  # done already
-    with suppress(OSError), log.open("ab") as file:
-        sys.stderr.flush()
-        sys.stderr = os.fdopen(
-            os.dup(_STANDARD_ERROR), "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace"
-        )
-        os.dup2(file.fileno(), _STANDARD_ERROR)
 
 
 @contextmanager

@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 import pytest
@@ -210,15 +211,44 @@ def test_a_command_does_without_a_closed_stream(kept: Path, command: str, closed
     assert (done.returncode, bool(done.stdout)) == (status, status == 0 and closed != "1"), done
 
 
-def test_a_reader_that_has_enough_is_no_fault(kept: Path) -> None:
+@pytest.mark.parametrize("command", ["--help", "status", "quality", "query 'FROM hours' -f csv"])
+def test_an_output_that_nobody_reads_ends_each_command_in_the_same_way(kept: Path, command: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "hourline", "status", "--project", str(kept)]
-    done = subprocess.run(
-        command, env={**os.environ, "KAFKA": NO_KAFKA}, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False
-    )
+    done = run_in_shell(command, kept, stdout=writer)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("command", ["status", "query 'FROM hours' -f csv"])
+def test_an_output_that_cannot_be_written_is_no_full_disk_of_the_workspace(kept: Path, command: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = run_in_shell(command, kept, stdout=full.fileno())
+    told = b"hourline: the output cannot be written (no space left on device); make room where it goes"
+    assert (done.returncode, done.stderr[: len(told)]) == (75, told)
+
+
+def test_messages_that_cannot_be_written_change_nothing_else(kept: Path) -> None:
+    done = run_in_shell("query 'FROM nothing' 2>/dev/full", kept, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_locale_of_ascii_loses_nothing_of_an_answer(kept: Path) -> None:
+    ascii_alone = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    for command, words in (("query \"SELECT 'größe' AS ö\" -f csv", "ö\ngröße\n"), ("quality", "(hours × metrics)")):
+        done = run_in_shell(command, kept.rename(kept.with_name("größe")), subprocess.PIPE, ascii_alone)
+        assert words in done.stdout.decode(), done
+        kept = kept.with_name("größe")
+
+
+def run_in_shell(
+    command: str, folder: Path, stdout: int, environment: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.CompletedProcess[bytes]":
+    script = f"exec {sys.executable} -m hourline {command}"
+    environment = {**os.environ, "KAFKA": NO_KAFKA, "HOURLINE_PROJECT": str(folder), **environment}
+    return subprocess.run(
+        ["sh", "-c", script], env=environment, stdout=stdout, stderr=subprocess.PIPE, timeout=120, check=False
+    )
 
 
 def test_a_limit_of_the_system_is_told_in_one_sentence(kept: Path) -> None:

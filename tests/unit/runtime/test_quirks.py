@@ -88,7 +88,8 @@ def test_what_a_library_writes_beside_python_goes_to_the_log(tmp_path: Path) -> 
     done = python(
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from hourline_core.runtime.quirks import exit_at_once, native_errors_to\n"
+        "from hourline_core.runtime.quirks import exit_at_once\n"
+        "from hourline_core.runtime.standard_streams import native_errors_to\n"
         "native_errors_to(Path('/proc/nothing/native.log'))\n"
         "os.write(2, b'before\\n')\n"
         f"for _ in range(2): native_errors_to(Path({str(log)!r}))\n"
