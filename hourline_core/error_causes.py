@@ -19,6 +19,11 @@ _PACKAGES = ("hourline", "hourline_core", "speed_layer", "batch_layer", "serving
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CAUSED_BY = re.compile(r"^(?:Caused by: )?((?:[a-z]\w*\.)+[A-Z][\w$]*): *(.*)$", re.MULTILINE)
+_NAMED_BY_JAVA = re.compile(
+    r'^(?:: |Caused by: |Exception in thread "[^"\n]*" )?'
+    r"((?:[a-z]\w*\.)+[A-Z][\w$]*(?:Error|Exception))(?:: *(.*))?$",
+    re.MULTILINE,
+)
 _OF_PYTHON = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt): .*$", re.MULTILINE)
 
 _LINE = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
@@ -83,6 +88,12 @@ def first_cause(texts: list[str]) -> str:
             name, words = causes[-1]
             return _in_one_line(words) or name.rpartition(".")[2]
     return _in_one_line(next((text for text in reversed(texts) if text.strip()), "no reason given"))
+
+
+def java_causes(text: str) -> list[str]:
+    """The errors that Java names in ``text``, each with its words: what it raised first, then what caused it."""
+    named = [(name.rpartition(".")[2], _in_one_line(words)) for name, words in _NAMED_BY_JAVA.findall(text)]
+    return [*dict.fromkeys(f"{name}: {words}" if words else name for name, words in named)]
 
 
 def place_in_hourline(error: BaseException) -> str:

@@ -1,6 +1,8 @@
 """Makes the script that gives DuckDB's command line, or a BI tool, the views of a project."""
 
 from hourline_core.ledger.layout import Layout
+from hourline_core.sql.database import delta_extension
+from hourline_core.sql.literals import literal
 from hourline_core.storage.version_retention import KEPT_HOURS
 from serving_layer.connection import Connection
 
@@ -16,6 +18,8 @@ def script(connection: Connection) -> str:
         f"-- The views of {connection.project.name} as of {connection.moment}.",
         f"-- For a fresh DuckDB 1.5, such as `duckdb -init FILE`. It works for {KEPT_HOURS} hours at least; then "
         "print it again.",
+        "-- INSTALL downloads an extension of DuckDB, unless it is there. Without a network, run this first:",
+        f"--   INSTALL {literal(str(delta_extension()))};",
         *_secrets(connection),
     ]
     statements = ["INSTALL delta", "LOAD delta", "SET TimeZone = 'UTC'", *connection.statements]

@@ -3,6 +3,7 @@
 Each command imports its engine when it runs. So ``--help`` answers at once, and reading never needs Spark.
 """
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -51,6 +52,7 @@ from hourline.cli.options import ON_LOADED
 from hourline.cli.output import note, say
 from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE, UNREAD
 from hourline_core.errors import UnreadOutputError
+from hourline_core.runtime.child_environment import home_folder
 from hourline_core.runtime.quirks import exit_at_once
 from hourline_core.runtime.standard_streams import native_errors_to, open_standard_streams, run_in_utf8
 
@@ -133,6 +135,7 @@ def _options(
 def main() -> NoReturn:
     """The command's entry point: run it, and end the process at once."""
     run_in_utf8()
+    os.environ.setdefault("HOME", home_folder())  # Libraries look for one when they are imported.
     ended: object = 0
     open_standard_streams()
     ON_LOADED.set(_log_native_errors)

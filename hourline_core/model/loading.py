@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,9 @@ SETTINGS_FILE = "hourline.yaml"
 
 _UNREADABLE = re.compile(r"[%\\\x00-\x1f\x7f]")
 """Characters that delta-rs or DuckDB's delta extension misread in a path, and then look in another folder."""
+
+_NOT_UTF8 = re.compile(r"[\ud800-\udfff]")
+"""What Python makes of bytes in a name that its encoding of file names does not have."""
 
 Declared = TypeVar("Declared", bound=Declaration)
 
@@ -69,6 +73,21 @@ def _only(model: type[Declared], declared: Mapping[str, Declaration]) -> dict[st
     return {name: one for name, one in declared.items() if isinstance(one, model)}
 
 
+def _refuse_misread(tables: str) -> None:
+    """Raise UsageError if libraries would look for ``tables`` in another folder, or in none."""
+    elsewhere = "choose another workspace (--workspace, or `workspace` in hourline.yaml)"
+    if odd := _UNREADABLE.search(tables):
+        raise UsageError(
+            f"tables cannot be in {tables!r}: the Delta libraries misread {odd[0]!r} in a path; {elsewhere}"
+        )
+    if _NOT_UTF8.search(tables):
+        encoding = sys.getfilesystemencoding()
+        remedy = f"rename that folder, or {elsewhere}"
+        if encoding != "utf-8":
+            remedy = f"Python takes names of files for {encoding} here: set PYTHONUTF8=1, or run `python -X utf8`"
+        raise UsageError(f"tables cannot be in {tables!r}: a name in that path is not UTF-8; {remedy}")
+
+
 class _Loading:
     """One pass over a project's files. It continues after a mistake, to report all of them at once."""
 
@@ -103,11 +122,8 @@ class _Loading:
         if workspace is not None:
             settings = settings.model_copy(update={"workspace": expand_home(workspace).absolute()})
         project = Project(self.root, settings, sources, metrics, over, self.documents)
-        if folders and "://" not in project.tables and (odd := _UNREADABLE.search(project.tables)):
-            raise UsageError(
-                f"tables cannot be in {project.tables!r}: the Delta libraries misread {odd[0]!r} in a path; "
-                "choose another workspace (--workspace, or `workspace` in hourline.yaml)"
-            )
+        if folders and "://" not in project.tables:
+            _refuse_misread(project.tables)
         return project
 
     def _folder(self, kind: str, model_of: Callable[[Document], type[Declaration]]) -> dict[str, Declaration]:

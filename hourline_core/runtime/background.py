@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hourline_core.errors import ConflictError, HourlineError, SetupError, StartTimeoutError
 from hourline_core.model import Project
+from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
 from hourline_core.runtime.notes import read_note, write_note
@@ -92,6 +93,7 @@ def _launch(project: Project, service: Service) -> str:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=child_environment(),
                 start_new_session=True,
             )
         deadline = time.monotonic() + service.start_seconds

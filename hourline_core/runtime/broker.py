@@ -8,7 +8,6 @@ Files in the workspace:
 <workspace>/run/broker.json         the address of the running broker
 """
 
-import os
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -132,12 +131,8 @@ class Broker:
                     raise self._did_not_start(log_start)
 
     def _run(self, command: list[str]) -> Supervised:
-        # In other locales, Java may be unable to open folders whose names are not ASCII.
-        env = {**os.environ, "LC_ALL": "C.UTF-8"}
         # The broker inherits the lock, so it counts as running even if it briefly outlives a killed parent.
-        return Supervised(
-            command, log=self._log, cwd=self._workspace / "kafka", env=env, keep_open=[self._lock.fd], grace=20.0
-        )
+        return Supervised(command, log=self._log, cwd=self._workspace / "kafka", keep_open=[self._lock.fd], grace=20.0)
 
     def _announce(self) -> None:
         write_note(_address_note(self._workspace), {"bootstrap": self.bootstrap, "pid": self._process.pid})

@@ -23,6 +23,7 @@ from rich.console import Console
 from hourline_core.errors import BrokerError, HourlineError, SetupError
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.broker import Broker
+from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.class_archives import class_archive
 from hourline_core.runtime.file_lock import hold_lock
 from hourline_core.runtime.jars import JarSet, fetch_jars
@@ -135,7 +136,13 @@ def install_archive(which: JarSet, class_path: str) -> None:
     ]
     command = [str(find_java()), *options, "-cp", class_path, "-version"]
     done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", timeout=_ENDED_WITHIN_SECONDS, check=False
+        command,
+        env=child_environment(),
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_ENDED_WITHIN_SECONDS,
+        check=False,
     )
     if done.returncode != 0:
         written.unlink(missing_ok=True)

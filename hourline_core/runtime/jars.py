@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hourline_core.errors import HourlineError, SetupError
+from hourline_core.runtime.child_environment import NO_HOME, home_folder
 from hourline_core.runtime.download import download
 
 JarSet = Literal["spark", "broker"]
@@ -68,6 +69,10 @@ def fetch_jars(which: str, lock: Path = LOCK) -> list[Path]:
     """
     jars = locked_jars(which, lock)
     folder = cache_folder() / "jars"
+    if os.pathsep in str(folder):
+        raise SetupError(
+            f"Java takes {folder} for several folders, because of '{os.pathsep}'; set HOURLINE_CACHE to another"
+        )
     with ThreadPoolExecutor(_PARALLEL) as pool:
         # Hashing every time takes a tenth of a second, and needs no stored state that could be wrong.
         valid = list(pool.map(lambda jar: _is_valid(folder / jar.file_name, jar), jars))
@@ -91,10 +96,9 @@ def cache_folder() -> Path:
     caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if caches.is_absolute():  # the XDG specification says to ignore a relative path
         return caches / "hourline"
-    try:
-        return Path.home() / ".cache" / "hourline"
-    except RuntimeError:
-        raise SetupError("there is no home folder to keep the jars in; set HOURLINE_CACHE to a folder") from None
+    if (home := home_folder()) == NO_HOME:
+        raise SetupError("there is no home folder to keep the jars in; set HOURLINE_CACHE to a folder")
+    return Path(home) / ".cache" / "hourline"
 
 
 def _repository() -> str:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from hourline_core.errors import HourlineError, SetupError
+from hourline_core.runtime.child_environment import child_environment
 
 OLDEST = 17
 _WHAT_TO_DO = f"install Java {OLDEST} or newer (for example Eclipse Temurin) and set JAVA_HOME to its folder"
@@ -60,7 +61,13 @@ def _version(java: Path) -> str:
     """The output of ``java -version``."""
     try:
         answer = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+            [java, "-version"],
+            env=child_environment(),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{java} does not run: {error}; {_WHAT_TO_DO}") from error

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partialmethod
 from pathlib import Path
@@ -163,11 +163,37 @@ def let_spark_stop_at_once() -> None:
         server.serve_forever = partialmethod(BaseServer.serve_forever, poll_interval=0.02)  # type: ignore[assignment]
 
 
-def let_spark_run(python: str) -> None:
-    """Have Spark's workers run ``python``: ``SparkContext`` in ``pyspark/core/context.py`` has them run the first
-    ``python3`` on the path, unless the environment names another. It does not look at `spark.pyspark.python`.
+@contextmanager
+def java_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, ``variables`` are the environment of this process.
+
+    ``launch_gateway`` in ``pyspark/java_gateway.py`` gives Java the environment of the process, and ``SparkContext`` in
+    ``pyspark/core/context.py`` reads there what its Python workers run. Neither takes another. Variables that PySpark
+    sets meanwhile stay: it reads them later.
     """
-    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
+    before = dict(os.environ)
+    try:
+        for name in before.keys() - variables.keys():
+            del os.environ[name]
+        os.environ.update(variables)
+        yield
+    finally:
+        for name in variables.keys() - before.keys():
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
+
+def log_in_to_hadoop(conf: Any, name: str) -> None:
+    """Start Spark's Java with the settings ``conf``, and tell its Hadoop that the user is called ``name``.
+
+    Hadoop asks the system for the name, whatever ``HADOOP_USER_NAME`` says. If there is none, its
+    ``UserGroupInformation`` raises "NullPointerException: invalid null input: name".
+    """
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized(conf=conf)
+    users = SparkContext._jvm.org.apache.hadoop.security.UserGroupInformation  # type: ignore[union-attr]
+    users.setLoginUser(users.createRemoteUser(name))
 
 
 @contextmanager

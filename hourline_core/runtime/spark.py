@@ -8,23 +8,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError
+from pyspark import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from hourline_core.error_causes import chain, java_causes, texts_of
 from hourline_core.errors import SetupError, first_line
 from hourline_core.model import Project
+from hourline_core.runtime.child_environment import known_user_name, user_name
 from hourline_core.runtime.class_archives import sharing_options
 from hourline_core.runtime.executor_python import refuse_unsuited_python
 from hourline_core.runtime.jars import fetch_jars
 from hourline_core.runtime.java import find_java
 from hourline_core.runtime.quirks import (
     interrupts_deferred,
+    java_environment,
     java_output_to,
-    let_spark_run,
     let_spark_stop_at_once,
+    log_in_to_hadoop,
     look_up_classes_once,
     silence_pyspark,
 )
+from hourline_core.runtime.spark_java import spark_environment, with_same_everywhere
 
 # Both layers must evaluate the declared expressions under these rules, or their results would differ.
 _SEMANTICS = {
@@ -99,13 +104,18 @@ def spark_session(
     A ``brief`` session runs without Java's second compiler, which costs more than it saves in a minute of work.
     One that ``runs_tasks`` waits for an executor, and looks whether it has what they need.
 
-    Raises SetupError when Java or the jars are missing, Spark does not start, or its executors lack what they need.
+    Raises SetupError when Java or the jars are missing, Spark does not start or takes the workspace for several
+    folders, or its executors lack what they need.
     """
     settings = project.settings.spark
     python = settings.config.get("spark.pyspark.python", sys.executable)
+    if "," in str(project.workspace):
+        raise SetupError(
+            f"Spark takes {project.workspace} for several folders, because of ','; choose another workspace "
+            "(--workspace, or `workspace` in hourline.yaml)"
+        )
     find_java()  # Spark looks in the same places, but its error for a missing Java is unclear
     silence_pyspark()
-    let_spark_run(python)
     let_spark_stop_at_once()
     jars = fetch_jars("spark")
     local = is_local(settings.master)
@@ -113,8 +123,9 @@ def spark_session(
     logs.mkdir(parents=True, exist_ok=True)
     log4j = logs / "log4j2-spark.properties"
     log4j.write_text(_LOG4J)
-    builder = SparkSession.builder.appName(f"hourline-{name}").master(allow_retries(settings.master))
     config = {
+        "spark.app.name": f"hourline-{name}",
+        "spark.master": allow_retries(settings.master),
         **_DEFAULTS,
         # The jars are on the class path from the start, since only its classes are shared (see class_archives.py). They
         # come after the entries of the settings.
@@ -131,17 +142,18 @@ def spark_session(
         **settings.config,
         **_SEMANTICS,
     }
-    for key, value in config.items():
-        builder = builder.config(key, value)
+    conf = SparkConf().setAll([*with_same_everywhere(config).items()])
     log = logs / f"spark-{name}.log"
     before = log.stat().st_size if log.exists() else 0
     try:
-        with java_output_to(log), interrupts_deferred():
-            session = builder.getOrCreate()
+        with java_output_to(log), java_environment(spark_environment(python)), interrupts_deferred():
+            if known_user_name() is None:
+                log_in_to_hadoop(conf, user_name())
+            session = SparkSession.builder.config(conf=conf).getOrCreate()
             look_up_classes_once(session)
     except (PySparkException, Py4JError, OSError) as error:
-        said = [first_line(error).rstrip("."), *_read_errors(log, before)]
-        raise SetupError(f"Spark did not start on {settings.master}: {'; '.join(said)} (its log is {log})") from error
+        said = _why_not_started(error, _written(log, before))
+        raise SetupError(f"Spark did not start on {settings.master}: {said} (its log is {log})") from error
     if runs_tasks and not local:
         try:
             refuse_unsuited_python(session.sparkContext, python, settings.master)
@@ -159,12 +171,20 @@ def allow_retries(master: str) -> str:
     return f"local[{threads[1] or 1},{_ATTEMPTS}]" if threads else master
 
 
-def _read_errors(log: Path, before: int) -> list[str]:
-    """The first lines that Java has written, which say why it did not start."""
+def _written(log: Path, before: int) -> str:
+    """What Java has written since the log had ``before`` bytes, of a start."""
     with log.open("rb") as file:
         file.seek(before)
-        lines = file.read(10_000).decode(errors="replace").splitlines()
-    return [line.strip() for line in lines if "rror" in line or line.startswith("Could not")][:2]
+        return file.read(100_000).decode(errors="replace")
+
+
+def _why_not_started(error: Exception, written: str) -> str:
+    """All errors that Java has named, from the one it raised to its first cause; else its first lines that tell one."""
+    causes = [cause for text in (written, *texts_of(chain(error))) for cause in java_causes(text)]
+    if causes:
+        return "; caused by ".join(dict.fromkeys(causes))
+    lines = [line.strip() for line in written.splitlines() if "rror" in line or line.startswith("Could not")]
+    return "; ".join([first_line(error).rstrip("."), *lines[:2]])
 
 
 def stop_spark(spark: SparkSession) -> None:

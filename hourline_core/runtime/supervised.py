@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from hourline_core.errors import SetupError
+from hourline_core.runtime.child_environment import child_environment
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 
@@ -23,7 +24,7 @@ class Supervised:
     It has its own session, so Ctrl-C in a terminal reaches this process only, which then stops its children in order.
 
     Its output is appended to ``log``: a path, or a file descriptor that is open for writing. ``env`` is its whole
-    environment; None stands for that of this process. It inherits the file descriptors ``keep_open``, for locks that
+    environment; None stands for ``child_environment``. It inherits the file descriptors ``keep_open``, for locks that
     must be held until it has ended. ``grace`` is the number of seconds between SIGTERM and SIGKILL.
 
     Raises SetupError when the command cannot be started.
@@ -50,7 +51,7 @@ class Supervised:
                 stdout=subprocess.PIPE,
                 stderr=output,
                 cwd=cwd,
-                env=env,
+                env=child_environment() if env is None else env,
                 pass_fds=keep_open,
                 start_new_session=True,
             )

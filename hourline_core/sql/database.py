@@ -91,12 +91,16 @@ def connect() -> duckdb.DuckDBPyConnection:
             "python_enable_replacements": "false",
         }
     )
-    folder = Path(duckdb_extension_delta.__file__).parent
-    extension = next(folder.glob(f"extensions/v{duckdb.__version__}/delta.duckdb_extension"))
-    connection.execute(f"LOAD {literal(str(extension))}")
+    connection.execute(f"LOAD {literal(str(delta_extension()))}")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET parquet_metadata_cache = true")
     return connection
+
+
+def delta_extension() -> Path:
+    """The file of DuckDB's delta extension in the installed package, for this version of DuckDB."""
+    folder = Path(duckdb_extension_delta.__file__).parent
+    return next(folder.glob(f"extensions/v{duckdb.__version__}/delta.duckdb_extension"))
 
 
 def cursor_of(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

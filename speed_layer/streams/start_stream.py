@@ -95,7 +95,8 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
         reader.tasks.records.apply(stream)  # in the stream and not in each micro-batch, so that Spark resolves it once
         .writeStream.queryName(query_name)
         .foreachBatch(foreach_batch)
-        .option("checkpointLocation", (checkpoints / source.name).as_uri())
+        # No URI: Spark takes a path, and would look for folders with a % in their names.
+        .option("checkpointLocation", str(checkpoints / source.name))
     )
     if environment.drain:
         query = writer.trigger(availableNow=True).start()

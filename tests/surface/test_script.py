@@ -2,9 +2,11 @@
 `serving_layer.connect` gives.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import duckdb_extension_delta
@@ -57,6 +59,22 @@ def plain_duckdb(statements: str) -> duckdb.DuckDBPyConnection:
     assert install + load in statements
     connection.execute(statements.replace(install, "").replace(load, f"LOAD '{extension}';\n"))
     return connection
+
+
+def test_without_a_network_the_extension_is_the_installed_one(tables: BareTables, tmp_path: Path) -> None:
+    with serving_layer.connect(tables.project) as connection:
+        statements = script(connection)
+    [install] = re.findall(r"^--   (INSTALL '.*';)$", statements, re.MULTILINE)
+    offline: dict[str, Any] = {
+        "extension_directory": str(tmp_path / "extensions"),
+        "custom_extension_repository": "http://127.0.0.1:1",
+    }
+    with duckdb.connect(config=offline) as plain, pytest.raises(duckdb.IOException):
+        plain.execute(statements)
+    with duckdb.connect(config=offline) as plain:
+        plain.execute(install)
+        plain.execute(statements)
+        assert plain.execute("SELECT count(*) FROM totals").fetchone()
 
 
 def views(connection: duckdb.DuckDBPyConnection) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hourline_core.errors import SetupError
 from hourline_core.model import Project
+from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.ports import LOOPBACK
 
 ADMIN = "admin"
@@ -134,14 +135,14 @@ def configure(project: Project, dag_folder: Path, database: str, port: int) -> N
 
 
 def environment(project: Project) -> dict[str, str]:
-    """The environment of Airflow's processes: that of this process, AIRFLOW_HOME, and the project of the DAG files.
+    """The environment of Airflow's processes: that of any child, AIRFLOW_HOME, and the project of the DAG files.
 
     Settings of another Airflow are removed, since with them this one would use the other's database. Connections and
     variables are passed on.
     """
     own = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in child_environment().items()
         if not name.startswith("AIRFLOW__") and name != "AIRFLOW_CONFIG"
     }
     return {

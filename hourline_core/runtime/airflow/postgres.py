@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from hourline_core.errors import SetupError
+from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.ports import LOOPBACK, free_ports
 from hourline_core.runtime.supervised import Supervised
 
@@ -58,7 +59,7 @@ class Postgres:
         )
         deadline = time.monotonic() + _UP_WITHIN_SECONDS
         ask = [*self._program("pg_isready"), "-h", LOOPBACK, "-p", str(self._port), "-q"]
-        while subprocess.run(ask, check=False).returncode != 0:
+        while subprocess.run(ask, env=child_environment(), check=False).returncode != 0:
             if not self._process.alive() or time.monotonic() > deadline:
                 self._process.stop()
                 raise SetupError(
@@ -94,7 +95,12 @@ class Postgres:
         with suppress(OSError, ValueError):
             pid = lock.read_text().split()[0]
             running = subprocess.run(
-                ["ps", "-o", "args=", "-p", str(int(pid))], capture_output=True, text=True, check=False
+                ["ps", "-o", "args=", "-p", str(int(pid))],
+                env=child_environment(),
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
             ).stdout
             if running and str(self._folder) not in running:
                 lock.unlink()
@@ -118,7 +124,12 @@ class Postgres:
             "--no-instructions",
         ]
         try:
-            done = subprocess.run([*self._program("initdb"), "-D", begun, *options], capture_output=True, check=False)
+            done = subprocess.run(
+                [*self._program("initdb"), "-D", begun, *options],
+                env=child_environment(),
+                capture_output=True,
+                check=False,
+            )
         finally:
             secret.unlink()
         if done.returncode != 0:

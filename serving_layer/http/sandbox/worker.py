@@ -16,6 +16,7 @@ from threading import Event, Thread
 import duckdb
 
 from hourline_core.errors import SetupError
+from hourline_core.runtime.child_environment import PORTABLE
 from serving_layer.http.sandbox.process import Limits
 
 _COMMAND = [sys.executable, "-P", "-m", "serving_layer.http.sandbox.process"]
@@ -56,6 +57,7 @@ class Worker:
         self._control.settimeout(_START_SECONDS)
         # Nothing of this process's environment, which may hold tokens, and no threads, which a fork would lack.
         environment = {
+            **PORTABLE,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "OPENBLAS_NUM_THREADS": "1",
             "ARROW_DEFAULT_MEMORY_POOL": "system",

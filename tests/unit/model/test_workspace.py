@@ -1,5 +1,7 @@
 """Where a project's workspace and tables lie."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,18 @@ def test_tables_lie_where_all_that_reads_them_finds_them(odd: str, tmp_path: Pat
         match=r"^tables cannot be in '.*': the Delta libraries misread '.{1,4}' in a path; choose another",
     ):
         load_project(folder, {}, workspace=tmp_path / odd)
+
+
+def test_a_name_that_is_not_utf8_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_project(
+        tmp_path / os.fsdecode(b"gr\xf6\xdfe"), {"hourline.yaml": "", "sources/flights.yaml": SOURCE}
+    )
+    with pytest.raises(
+        UsageError, match=r"a name in that path is not UTF-8; rename that folder, or choose another work"
+    ):
+        load_project(folder, {})
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
+    with pytest.raises(
+        UsageError, match=r"Python takes names of files for ascii here: set PYTHONUTF8=1, or run `python"
+    ):
+        load_project(folder, {})

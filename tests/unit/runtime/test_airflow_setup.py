@@ -63,6 +63,7 @@ def test_settings_of_another_airflow_do_not_reach_this_one_but_its_connections_d
     monkeypatch.setenv("AIRFLOW_CONFIG", "/etc/other.cfg")
     monkeypatch.setenv("AIRFLOW_HOME", "/srv/other")
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", "http://shop")
+    monkeypatch.setenv("LC_ALL", "tr_TR.UTF-8")
     project = shop(tmp_path / "shop")
     monkeypatch.setenv("HOURLINE_PROJECT", "/srv/other")
     passed_on = ("AIRFLOW", "HOURLINE_PROJECT", "HOURLINE_WORKSPACE")
@@ -72,6 +73,7 @@ def test_settings_of_another_airflow_do_not_reach_this_one_but_its_connections_d
         "HOURLINE_PROJECT": str(tmp_path / "shop"),
         "HOURLINE_WORKSPACE": str(project.workspace),
     }
+    assert environment(project)["LC_ALL"] == "C.UTF-8", "what any child has"
 
 
 def test_secrets_that_were_cut_short_are_one_sentence(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def test_settings_add_to_the_class_path_and_the_options_of_the_driver(
     )
     project = Project(tmp_path, Settings.model_validate({"spark": {"config": given}}), {"rows": source}, {})
     config = cast("dict[str, str]", spark_session(project, "test"))
-    assert given.items() <= config.items()
+    assert config["spark.driver.extraClassPath"] == "/theirs.jar"
+    assert config["spark.driver.extraJavaOptions"].startswith("-Dtheirs=1 -Duser.language=en ")
     assert "delta-spark" in config["spark.driver.defaultExtraClassPath"]
     assert "log4j2-spark" in config["spark.driver.defaultJavaOptions"]

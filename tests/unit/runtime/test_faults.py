@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake.exceptions import DeltaError
 
-from hourline_core.error_causes import first_cause
+from hourline_core.error_causes import first_cause, java_causes
 from hourline_core.errors import (
     BrokerError,
     ConflictError,
@@ -207,3 +207,24 @@ def test_the_trace_goes_to_the_log_with_what_java_said(tmp_path: Path) -> None:
 
 def test_a_long_message_is_shortened() -> None:
     assert len(first_cause(["x" * 5000])) < 400
+
+
+def test_all_causes_that_java_names_are_told_from_the_first_error_to_its_first_cause() -> None:
+    trace = """26/11/27 02:00:00 ERROR SparkContext: Error initializing SparkContext.
+java.io.IOException: failure to login: javax.security.auth.login.LoginException: java.lang.NullPointerException
+\tat org.apache.hadoop.security.UserGroupInformation.doSubjectLogin(UserGroupInformation.java:1905)
+Caused by: javax.security.auth.login.LoginException
+\tat com.sun.security.auth.UnixPrincipal.<init>(UnixPrincipal.java:71)
+Caused by: java.lang.NullPointerException: invalid null input: name
+\t... 13 more
+Exception in thread "main" java.nio.file.InvalidPathException: Malformed input: größe
+"""
+    assert java_causes(trace) == [
+        "IOException: failure to login: javax.security.auth.login.LoginException: java.lang.NullPointerException",
+        "LoginException",
+        "NullPointerException: invalid null input: name",
+        "InvalidPathException: Malformed input: größe",
+    ]
+    told = "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n: java.lang.Exception: a\n\tat b"
+    assert java_causes(told) == ["Exception: a"]
+    assert java_causes("nothing of Java") == []

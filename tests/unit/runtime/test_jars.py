@@ -201,3 +201,19 @@ def test_the_lock_of_the_project_names_each_jar_once_with_its_sha256(which: JarS
     assert jars
     assert len({(jar.group, jar.artifact) for jar in jars}) == len(jars)
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jars)
+
+
+def test_a_cache_that_java_takes_for_two_folders_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOURLINE_CACHE", str(tmp_path / "a:b"))
+    with pytest.raises(
+        SetupError, match=r"Java takes .*a:b/jars for several folders, because of ':'; set HOURLINE_CACHE"
+    ):
+        fetch_jars("broker")
+
+
+def test_without_a_home_the_setting_for_the_cache_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOURLINE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    with pytest.raises(SetupError, match="there is no home folder to keep the jars in; set HOURLINE_CACHE to a folder"):
+        fetch_jars("broker")
