@@ -177,7 +177,7 @@ class _Remembered:
 
 def _read(file: Path) -> _Remembered | None:
     try:
-        state = json.loads(file.read_text())
+        state = json.loads(file.read_text(encoding="utf-8"))
         pinned = {str(name): HourVersions(_version(a), _version(b)) for name, (a, b) in state["pinned"].items()}
         return _Remembered(datetime.fromisoformat(state["begun"]), pinned)
     except FileNotFoundError:

@@ -84,7 +84,7 @@ def run_supervised(command: list[str], log: Path, seconds: float) -> None:
                 f"the preparation took more than {seconds:.0f} s, and was ended (its log is {log})"
             ) from None
     if status != 0:
-        lines = log.read_text(errors="replace").split("\n")
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
         last = next((line for line in reversed(lines) if line.strip()), f"status {status}")
         raise SetupError(f"{last} (its log is {log})")
 

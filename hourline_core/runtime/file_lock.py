@@ -82,7 +82,7 @@ def holder(path: Path) -> int | None:
 def is_alive(pid: int) -> bool:
     """Whether a process with this id runs. On Linux, a zombie counts as ended."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except OSError:
         state = ""
     if state == "Z":

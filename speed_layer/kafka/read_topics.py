@@ -160,6 +160,6 @@ def java_client_options(options: dict[str, str]) -> dict[str, str]:
 
 def _content(option: str, file: str) -> str:
     try:
-        return Path(file).read_text()
+        return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"kafka option {option}: '{file}' cannot be read as a PEM file ({error})") from error

@@ -138,7 +138,7 @@ def megabytes(pid: int | None) -> int | None:
     lines: list[str] = []
     for one in [pid, *_descendants(pid)]:
         with suppress(OSError):  # the process has just ended
-            lines += Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+            lines += Path(f"/proc/{one}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) // 1024
 
 
