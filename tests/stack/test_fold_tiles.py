@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.aggregates.user_classes.fold_class import ORDER
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.projection import Projection
@@ -174,6 +175,64 @@ def compare_folds(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
             for column, state in states.items():
                 got = folded[key][column]
                 assert equal(got, state), f"{aggregation.metric.name}.{column} of {key}: {got!r}, Spark has {state!r}"
+
+
+ZEROS = [0.0, -0.0, NAN, 1.5, None]
+TIMES = [datetime(2026, 3, 29, 1, 2, 3, micros, tzinfo=UTC) for micros in (0, 1, 1000)]
+NESTED: dict[str, list[Any]] = {
+    "struct<a: int>": [None, (None,), (1,)],
+    "struct<a: struct<b: double>>": [None, (None,), ((None,),), *(((zero,),) for zero in ZEROS)],
+    "array<struct<a: float, b: string>>": [
+        [],
+        [None],
+        [(None, None)],
+        *([(zero, text)] for zero in ZEROS for text in ("-0.0", '",-0.0]', "0.0", "\\")),
+    ],
+    "array<array<double>>": [[[zero, other]] for zero in ZEROS for other in ZEROS],
+    "array<timestamp>": [[time] for time in TIMES],
+    "struct<a: timestamp_ntz>": [(time.replace(tzinfo=None),) for time in TIMES],
+    "map<string, double>": [None, {}, {"a": 0.0, "b": NAN}, {"b": NAN, "a": -0.0}, {"a": 0.0}, {"a": None}],
+    "map<double, timestamp>": [{zero: time} for zero in (0.0, -0.0, NAN) for time in TIMES],
+    "array<decimal(28,2)>": [[Decimal("1.50")], [Decimal("1.5")], [Decimal("1.51")]],
+    "double": ZEROS,
+    "float": ZEROS,
+    "decimal(28,2)": [Decimal("1.50"), Decimal("1.5"), Decimal(0), Decimal("-0")],
+}
+
+
+def test_distinct_counts_the_values_that_rows_are_grouped_by(spark: SparkSession) -> None:
+    columns = [f"c{number}" for number in range(len(NESTED))]
+    length = max(map(len, NESTED.values()))
+    rows = [[values[number % len(values)] for values in NESTED.values()] for number in range(length)]
+    events = spark.createDataFrame(rows, ", ".join(f"{name} {of}" for name, of in zip(columns, NESTED, strict=True)))
+    counts, groups_of = [], []
+    for name, column in zip(columns, events.schema, strict=True):
+        aggregate = aggregate_of(Measure(kind="distinct", argument=name))
+        (sketch,) = aggregate.partials(aggregate.values(column.dataType.simpleString()))
+        counts.append(F.expr(f"theta_sketch_estimate({sketch})"))
+        groups_of.append(F.expr(f"count(DISTINCT {name})"))
+    (found,) = events.select(*counts).collect()
+    (grouped,) = events.select(*groups_of).collect()
+    wanted = [len({repr(_comparable(value)) for value in values if value is not None}) for values in NESTED.values()]
+    assert dict(zip(NESTED, found, strict=True)) == dict(zip(NESTED, wanted, strict=True))
+    assert dict(zip(NESTED, grouped, strict=True)) == dict(zip(NESTED, wanted, strict=True))
+
+
+def test_distinct_of_a_map_within_another_value_is_refused() -> None:
+    aggregate = aggregate_of(Measure(kind="distinct", argument="m"))
+    with pytest.raises(UnsuitableArgumentError, match=r"^distinct\(m\) takes no map within another value"):
+        aggregate.values("array<map<string,int>>")
+
+
+def _comparable(value: Any) -> Any:
+    """The value, where those that are equal have the same text."""
+    if isinstance(value, dict):
+        return sorted((repr(_comparable(key)), _comparable(of)) for key, of in value.items())
+    if isinstance(value, list | tuple):
+        return [_comparable(one) for one in value]
+    if isinstance(value, Decimal):
+        return value.normalize() + 0
+    return value + 0 if isinstance(value, float) else value
 
 
 def test_a_tile_has_the_events_of_its_pane(spark: SparkSession) -> None:
