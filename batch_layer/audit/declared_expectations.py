@@ -1,5 +1,6 @@
 """Builds Great Expectations' objects from declared expectations. Raises an error for a wrong name or parameter."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -51,6 +52,7 @@ _SET_BY_HOURLINE = {
     ),
     "library_metadata",
 }
+_BETWEEN = "expect_column_values_to_be_between"
 _MAPPINGS = ("quantile_ranges", "partition_object", "json_schema")
 _GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNING}
 
@@ -81,6 +83,8 @@ class Check:
     """Whose rows it is evaluated on: those of an hour, or of a window."""
     of_sessions: bool = False
     """Whether it is evaluated on sessions, each of which is one row."""
+    of_doubles: bool = False
+    """Whether its column has doubles, which may be NaN."""
 
     @property
     def columns(self) -> list[str]:
@@ -113,8 +117,10 @@ class Check:
                     f"{self.type} has no parameter '{name}'{did_you_mean(name, allowed)}", name
                 )
         self._refuse_empty(allowed)
+        # For Spark, NaN is above every lower bound.
+        bounds = {"max_value": math.inf} if self.of_doubles and self.type == _BETWEEN else {}
         try:
-            built = kind(**self.parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
+            built = kind(**{**bounds, **self.parameters}, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
         except ValueError as error:
             raise UnsuitableExpectationError(*_explain(self.type, error)) from None
         if self.of_sessions and not self.by_row:
@@ -179,6 +185,7 @@ def build_checks(
                 when=one.when,
                 unit=one.about,
                 of_sessions=of_sessions and one.about == "window",
+                of_doubles=(types or {}).get(str(one.parameters.get("column"))) in ("float", "double"),
             )
         )
     return checks

@@ -45,7 +45,11 @@ def _validate_found(validator: Validator, source: Source, marked: DataFrame, hou
     texts[hour] = F.date_format(HOUR, "yyyy-MM-dd'T'HH:mm'Z'")
     counting = marked.where(COUNTS).withColumns(texts)
     known = {one: {"": 0, **dict.fromkeys(columns, 0)} for one in hours}
-    filled = {name: F.count(F.col(f"`{name}`")).alias(name) for name in columns}
-    for row in counting.groupBy(hour).agg(F.count("*").alias("events"), *filled.values()).collect():
-        known[row[0]] = {"": row[1], **dict(zip(columns, row[2:], strict=True))}
-    return validator.evaluate_events(counting, checks, known, list(keys))
+    doubles = [name for name, of in marked.dtypes if name in columns and of in ("float", "double")]
+    filled = [F.count(F.col(f"`{name}`")) for name in columns]
+    not_a_number = [F.count_if(F.isnan(F.col(f"`{name}`"))) for name in doubles]
+    odd: dict[str, dict[str, int]] = {}
+    for one, events, *counts in counting.groupBy(hour).agg(F.count("*"), *filled, *not_a_number).collect():
+        known[one] = {"": events, **dict(zip(columns, counts, strict=False))}
+        odd[one] = dict(zip(doubles, counts[len(columns) :], strict=True))
+    return validator.evaluate_events(counting, checks, known, odd, list(keys))

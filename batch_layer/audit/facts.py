@@ -168,8 +168,11 @@ def as_frame(
         kind = table.schema.field(name).type
         if pa.types.is_nested(kind):  # which cannot be compared for being unique
             frame[name] = frame[name].map(lambda value: None if value is None else str(value))
-        elif name in dimensions and pa.types.is_integer(kind) and table[name].null_count:  # pandas makes them doubles
+        elif pa.types.is_integer(kind) and table[name].null_count:  # pandas makes them doubles
             frame[name] = pd.array(table[name].to_pylist(), dtype="Int64")
+        elif pa.types.is_floating(kind):  # in which numpy has NaN for null
+            values, nulls = table[name].fill_null(0).to_numpy(), table[name].is_null().to_numpy()
+            frame[name] = pd.arrays.FloatingArray(values.astype("float64"), nulls)
     return frame, {field.name: "string" if field.name in times else str(field.type) for field in table.schema}
 
 

@@ -15,6 +15,7 @@ ROWS_KEPT = 20
 """The maximum number of failing rows that are kept of an expectation and hour, for the reports."""
 
 _LONGEST = 200
+_NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,10 @@ def _dump(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _make_plain(value: Any) -> Any:
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int):
+        return value if math.isfinite(value) else _NOT_FINITE.get(value, "NaN")
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, bool | int):
         return value
     if hasattr(value, "item") and not isinstance(value, str):
         return _make_plain(value.item())

@@ -24,6 +24,7 @@ from batch_layer.audit.built_in_expectations import Facts
 from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, unique_with
 from batch_layer.audit.findings import ROWS_KEPT, Finding, find_by_hour, find_in_hour, note_not_applied
 from batch_layer.audit.hourly_engine import HourlyEngine
+from batch_layer.audit.not_a_number import Counts, count_not_a_number, fail_not_a_number
 from hourline_core.model.condition import holds
 from hourline_core.model.hours import parse_window_time
 from hourline_core.runtime.quirks import use_spark_engine
@@ -99,15 +100,17 @@ class Validator:
             applicable = [check for check in whole if len(here) or not check.columns]
             for check, result in self._run(self._frames, here, applicable, keys, "COMPLETE"):
                 validation.findings.append(find_in_hour(check, result, hour))
+        fail_not_a_number(validation.findings, count_not_a_number(frame, keys[0]))
         _refuse_nothing(
             validation, checks, hours, set(frame[keys[0]]), lambda columns: _count_known_rows(frame, columns, keys[0])
         )
 
     def evaluate_events(
-        self, events: DataFrame, checks: Sequence[Check], known: Mapping[str, Mapping[str, int]], keys: list[str]
+        self, events: DataFrame, checks: Sequence[Check], known: Counts, not_a_number: Counts, keys: list[str]
     ) -> Validation:
         """Evaluate ``checks`` over ``events``. ``known`` gives the number of events of each hour (under ``""``), and of
-        each column's values that are not null. The first of ``keys`` is the column of the hour (as text).
+        each column's values that are not null; ``not_a_number`` that of each column's NaN. The first of ``keys`` is the
+        column of the hour (as text).
 
         Rows stay in Spark: only some of those that fail are collected.
         """
@@ -119,6 +122,7 @@ class Validator:
             elif applying := _choose_hours(of_condition, hours, sizes, validation):
                 here = events.where(events[keys[0]].isin(applying))
                 self._evaluate_events(here, of_condition, {hour: known[hour] for hour in applying}, keys, validation)
+        fail_not_a_number(validation.findings, not_a_number)
         return validation
 
     def _evaluate_events(

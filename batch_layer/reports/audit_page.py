@@ -19,6 +19,7 @@ from batch_layer.reports.trends import Line, QualityRow, Trend, hour_of, read_qu
 from batch_layer.reports.words import columns, number, observed
 from hourline_core.ledger.problems import NEW, counted, read_row
 from hourline_core.ledger.report_pages import anchor, page_name, page_path
+from hourline_core.model import Project
 
 SHOWN_ROWS = 20
 """The maximum number of failing rows that are shown of an expectation."""
@@ -43,7 +44,14 @@ class Failure:
 
 
 def write_page(
-    site: Path, publication: int, source: str, metric: str | None, rows: pa.Table, past: pa.Table, moment: datetime
+    site: Path,
+    project: Project,
+    publication: int,
+    source: str,
+    metric: str | None,
+    rows: pa.Table,
+    past: pa.Table,
+    moment: datetime,
 ) -> Path:
     """Write the page of the audit of ``metric``, or of the source's events (None), below ``site``, and return its path.
 
@@ -69,9 +77,11 @@ def write_page(
             failed=len(by_state["failed"]),
             warned=len(by_state["warned"]),
             passed=len(by_state["new"] + by_state["passed"]),
-            failures=[_failure(trend, line, audited, rows) for line in by_state["failed"] + by_state["warned"]],
-            fresh=_view(trend, by_state["new"], audited) if by_state["new"] else None,
-            others=_view(trend, by_state["passed"], audited) if by_state["passed"] else None,
+            failures=[
+                _failure(project, trend, line, audited, rows) for line in by_state["failed"] + by_state["warned"]
+            ],
+            fresh=_view(project, trend, by_state["new"], audited) if by_state["new"] else None,
+            others=_view(project, trend, by_state["passed"], audited) if by_state["passed"] else None,
             weeks=_weeks(trend, mine, audited) if metric else None,
             anchors=[anchor(hour_of(hour)) for hour in sorted(audited)],
             gx_version=version("great_expectations"),
@@ -95,7 +105,7 @@ def _is_new(line: Line, trend: Trend, moment: datetime) -> bool:
     )
 
 
-def _view(trend: Trend, lines: list[Line], audited: set[int]) -> TrendView:
+def _view(project: Project, trend: Trend, lines: list[Line], audited: set[int]) -> TrendView:
     """The view of ``lines``. The hours of the audit have tooltips, and those that did not pass. With those of all other
     hours, the pages of four weeks would take hundreds of megabytes.
     """
@@ -106,11 +116,11 @@ def _view(trend: Trend, lines: list[Line], audited: set[int]) -> TrendView:
     worst = {hour: _worst(of) for hour, of in found.items()}
     shown = {hour: state for hour, state in worst.items() if hour in audited or state != "passed"}
     return trend_view(
-        trend, lines, [Hover(hour - trend.first, describe_hour(hour, found[hour])) for hour in hovered(shown)]
+        project, trend, lines, [Hover(hour - trend.first, describe_hour(hour, found[hour])) for hour in hovered(shown)]
     )
 
 
-def _failure(trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Failure:
+def _failure(project: Project, trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Failure:
     bad = [line.findings[hour] for hour in sorted(audited & line.findings.keys()) if not line.findings[hour].success]
     shown: list[dict[str, Any]] = []
     for finding in bad:
@@ -123,7 +133,7 @@ def _failure(trend: Trend, line: Line, audited: set[int], rows: pa.Table) -> Fai
     others = list(found.values())[_SHOWN_FINDINGS:]
     hours = counted(sum(map(len, others)), "hour")
     return Failure(
-        view=_view(trend, [line], audited),
+        view=_view(project, trend, [line], audited),
         found=[(_tell_hours(hours), words) for words, hours in list(found.items())[:_SHOWN_FINDINGS]],
         other=f"and {counted(len(others), 'other finding')}, in {hours}" if others else "",
         columns=names,

@@ -35,7 +35,7 @@ def write_overview(
     """
     all_trends = trends(rows, [(metric, hour_number(hour)) for metric, hour in blocked])
     audited = sum(len(trend.states) for trend in all_trends)
-    write_trends(site, all_trends, changed)
+    write_trends(site, project, all_trends, changed)
     described = sorted(map(describe_trend, all_trends), key=lambda row: row.need)
     page = (
         templates()

@@ -10,6 +10,7 @@ from batch_layer.reports.site import templates, write
 from batch_layer.reports.trend_views import Hover, Strip, describe_hour, hours_by_state, hovered, strip, trend_view
 from batch_layer.reports.trends import Trend, hour_of
 from hourline_core.ledger.report_pages import anchor, page_name, page_path
+from hourline_core.model import Project
 from hourline_core.model.natural_order import natural_key
 
 _FOLDER = "trends"
@@ -54,8 +55,8 @@ def describe_trend(trend: Trend) -> TrendRow:
     )
 
 
-def write_trends(site: Path, trends: Iterable[Trend], changed: Collection[str] | None) -> None:
-    """Write the pages of ``trends`` of the sources in ``changed`` (None: of all), and those that are not there. Remove
+def write_trends(site: Path, project: Project, trends: Iterable[Trend], changed: Collection[str] | None) -> None:
+    """Write the pages of ``trends`` of ``project``, of the sources in ``changed`` (None: of all), and those that are not there. Remove
     the pages of others. Raises OSError.
     """
     known = set()
@@ -63,7 +64,7 @@ def write_trends(site: Path, trends: Iterable[Trend], changed: Collection[str] |
         path = trend_path(trend.source, trend.metric)
         known.add(site / path)
         if changed is None or trend.source in changed or not (site / path).is_file():
-            view = trend_view(trend, trend.lines, _hovers(site, trend))
+            view = trend_view(project, trend, trend.lines, _hovers(site, trend))
             write(site, path, templates().get_template("trend.html").render(trend=view))
     for page in (site / _FOLDER).glob("*.html"):
         if page not in known:

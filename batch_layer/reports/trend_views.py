@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from batch_layer.reports.charts import Curve, cells, curve, date_marks, ticks
 from batch_layer.reports.trends import Line, QualityRow, Trend, hour_of
 from batch_layer.reports.words import bounds, columns, observed, sentence
+from hourline_core.ledger.problems import declared_expectation
+from hourline_core.model import Expectation, Project
 
 _TOLD = 8
 """The maximum number of expectations in the tooltip of an hour."""
@@ -58,6 +60,8 @@ class LineView:
     failed: int
     warned: int
     since: str
+    declared: Expectation | None
+    """Its declaration, which has its description, owner and link. None: it follows from other declarations."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,8 @@ class TrendView:
     lines: list[LineView]
 
 
-def trend_view(trend: Trend, lines: Sequence[Line], hovers: list[Hover]) -> TrendView:
-    """The view of some ``lines`` of a trend."""
+def trend_view(project: Project, trend: Trend, lines: Sequence[Line], hovers: list[Hover]) -> TrendView:
+    """The view of some ``lines`` of a trend of ``project``."""
     length = trend.end - trend.first
     by_state = hours_by_state(trend)
     return TrendView(
@@ -88,7 +92,7 @@ def trend_view(trend: Trend, lines: Sequence[Line], hovers: list[Hover]) -> Tren
         counts=[(state, len(hours)) for state, hours in by_state.items() if hours],
         strip=strip(by_state, trend.first, length),
         hovers=hovers,
-        lines=[_line_view(trend, line, length) for line in lines],
+        lines=[_line_view(project, trend, line, length) for line in lines],
     )
 
 
@@ -97,7 +101,7 @@ def hours_by_state(trend: Trend) -> dict[str, list[int]]:
     return {state: [hour for hour, of in trend.states.items() if of == state] for state in _BEYOND}
 
 
-def _line_view(trend: Trend, line: Line, length: int) -> LineView:
+def _line_view(project: Project, trend: Trend, line: Line, length: int) -> LineView:
     newest = line.newest
     by_state = {state: line.hours_in(state) for state in ("passed", "warned", "failed")}
     bad = by_state["failed"] + by_state["warned"]
@@ -114,6 +118,7 @@ def _line_view(trend: Trend, line: Line, length: int) -> LineView:
         failed=len(by_state["failed"]),
         warned=len(by_state["warned"]),
         since=f"last {hour_of(max(bad)):%-d %b %H:%M}" if bad else "",
+        declared=declared_expectation(project, newest.identity),
     )
 
 

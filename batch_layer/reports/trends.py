@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.ledger.problems import Identity
 from hourline_core.ledger.report_pages import SHOWN
 from hourline_core.model.windows import HOURLY
 
@@ -41,6 +42,12 @@ class QualityRow:
     found: str | None
     row: int
     """Its place in the table."""
+
+    @property
+    def identity(self) -> Identity:
+        """What it has in common with the other findings of its expectation."""
+        texts = (self.about or "", self.parameters or "", self.origin, self.severity, self.condition or "")
+        return Identity(self.source, self.metric, self.expectation, *texts, self.unit or "hour")
 
     @property
     def state(self) -> str:

@@ -30,7 +30,7 @@ def write_pages(
                 rows = findings.filter(chosen)
                 if rows.num_rows:
                     past = _past(job, source, metric, rows)
-                    write_page(report_site(job.project), publication, source, metric, rows, past, moment)
+                    write_page(report_site(job.project), job.project, publication, source, metric, rows, past, moment)
 
 
 def _past(job: Job, source: str, metric: str | None, rows: pa.Table) -> pa.Table:

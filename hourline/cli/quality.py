@@ -8,7 +8,7 @@ import typer
 
 from hourline.cli.chosen_hours import note_pending
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
-from hourline.cli.output import note, say, say_json, say_table, shortest_path
+from hourline.cli.output import note, say, say_facts, say_json, say_table, shortest_path
 from hourline.cli.problems import format_number, say_problem, say_problems
 from hourline.exit_status import MISTAKE
 from hourline_core.errors import UsageError
@@ -90,6 +90,9 @@ def say_quality(report: "QualityReport", findings: bool) -> None:
     elif report.hours:
         say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
         say("")
+        if told := list(dict.fromkeys(_tell_declared(report))):
+            say_facts(told)
+            say("")
     counts = ", ".join(
         f"{count:,} {outcome}"
         for outcome in ("passed", "warned", "accepted", "blocked")
@@ -100,6 +103,14 @@ def say_quality(report: "QualityReport", findings: bool) -> None:
         say(f"{report.audited:,} audited (hours × metrics){since}: {counts}")
     if report.site:
         note(f"the reports: {shortest_path(report.site)}")
+
+
+def _tell_declared(report: "QualityReport") -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What the shown expectations mean, who is responsible for them, and where to read more."""
+    for finding in (finding for audit in report.hours for finding in audit.findings):
+        words = (finding.description, finding.owner and f"owner: {finding.owner}", finding.link)
+        if told := tuple(filter(None, words)):
+            yield f"{finding.about}: {finding.expectation}", told
 
 
 def _rows(report: "QualityReport") -> Iterator[tuple[object, ...]]:

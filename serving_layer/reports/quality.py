@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from hourline_core.ledger.problems import advice
+from hourline_core.ledger.problems import Identity, advice, declared_expectation
 from hourline_core.ledger.report_pages import SHOWN, page_name, page_path, report_site
 from hourline_core.model import Project
 from hourline_core.model.hours import HOUR
@@ -48,6 +48,12 @@ class QualityFinding(Described):
     """The number of rows that failed. Null: rows were not evaluated."""
     rows: list[dict[str, Any]]
     """Some of the rows that failed, with their keys."""
+    owner: str | None
+    """The person or team that is responsible for it, as it is declared now. Null: none is declared."""
+    description: str | None
+    """Why it is expected, as it is declared now. Null: nothing is declared."""
+    link: str | None
+    """The URL of a page that says more, as it is declared now. Null: none is declared."""
 
 
 class AuditedHour(Described):
@@ -177,8 +183,8 @@ def list_audits(
     rows = connection.sql(f"""
         WITH {_audits_sql(connection, hour, metric, since or {})}
         SELECT a.hour, a.source, a.metric, a.publication, a.audited, a.cutoff, a.newest,
-               expectation, about, parameters, coalesce(unit, 'hour') AS unit, origin, severity, success,
-               coalesce(applied, true) AS applied, found, observed, lower, upper, unexpected, rows
+               f.metric AS of_metric, expectation, about, parameters, coalesce(unit, 'hour') AS unit, condition, origin,
+               severity, success, coalesce(applied, true) AS applied, found, observed, lower, upper, unexpected, rows
         FROM audits a JOIN found f ON f.publication = a.publication AND f.hour = a.hour AND f.source = a.source
              AND coalesce(f.metric, a.metric) = a.metric
         WHERE {"true" if passed else "NOT a.simply"}
@@ -191,7 +197,7 @@ def list_audits(
             audits[key] = _make_audit(connection.project, row)
         audit = audits[key]
         audit.expectations += row["applied"] and row["origin"] != "person"
-        audit.findings.append(_make_finding(row))
+        audit.findings.append(_make_finding(connection.project, row))
     blocked = connection.snapshot.blocked
     for (name, moment, _), audit in audits.items():
         if audit.outcome == "passed":
@@ -260,10 +266,16 @@ def _make_audit(project: Project, row: Mapping[str, Any]) -> AuditedHour:
     )
 
 
-def _make_finding(row: Mapping[str, Any]) -> QualityFinding:
-    details = {name: row[name] for name in QualityFinding.model_fields if name not in ("parameters", "rows")}
+def _make_finding(project: Project, row: Mapping[str, Any]) -> QualityFinding:
+    details = {name: row[name] for name in QualityFinding.model_fields if name in row}
+    texts = {name: row[name] or "" for name in ("about", "parameters", "condition")}
+    own = {name: row[name] for name in ("source", "expectation", "origin", "severity", "unit")}
+    declared = declared_expectation(project, Identity(metric=row["of_metric"], **own, **texts))
     return QualityFinding(
-        **details,
+        **{name: value for name, value in details.items() if name not in ("parameters", "rows")},
+        owner=declared.owner if declared else None,
+        description=declared.description if declared else None,
+        link=declared.link if declared else None,
         parameters=json.loads(row["parameters"] or "{}"),
         rows=[json.loads(one) for one in row["rows"] or []],
     )

@@ -3,16 +3,24 @@
 import math
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from statistics import mean, stdev
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.audit.declared_expectations import Check
+from batch_layer.audit.declared_expectations import Check, build_checks
+from batch_layer.audit.event_expectations import validate_events
+from batch_layer.audit.facts import as_frame
 from batch_layer.audit.validator import Validation, Validator
-from hourline_core.model import Project, Settings
+from hourline_core.model import EventTime, Field, Project, Settings, Source
+from hourline_core.model.hours import hour_text
+from hourline_core.model.scratch_columns import COUNTS, HOUR, OFFSET, PARTITION, TOPIC
 from hourline_core.runtime.spark import spark_session
+from tests.support.expectation_oracle import ORACLE, SCHEMA, N, X
 
 HOURS = [f"2024-05-06T{hour:02}:00Z" for hour in range(12)]
 KEYS = ["hour", "place"]
@@ -62,7 +70,7 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, rows: list[dict[str, Any]]) -> Validation:
-    return Validator().evaluate_events(frame_of(spark, rows), CHECKS, known_of(rows), KEYS)
+    return Validator().evaluate_events(frame_of(spark, rows), CHECKS, known_of(rows), {}, KEYS)
 
 
 def frame_of(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
@@ -149,7 +157,7 @@ def test_the_number_of_jobs_does_not_depend_on_the_number_of_hours(
         known = {hour: of_hour for hour, of_hour in known_of(rows).items() if hour in of_hours}
         before = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
         passing = [UNIQUE_IN_HOUR, user("expect_column_mean_to_be_between", column="rate", min_value=0), FILLED_HALF]
-        found = Validator().evaluate_events(frame_of(spark, some), passing, known, KEYS)
+        found = Validator().evaluate_events(frame_of(spark, some), passing, known, {}, KEYS)
         assert all(finding.success for finding in found.findings)
         return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) - before
 
@@ -157,3 +165,48 @@ def test_the_number_of_jobs_does_not_depend_on_the_number_of_hours(
 
 
 FILLED_HALF = user("expect_column_values_to_not_be_null", column="rate", mostly=0.3)
+
+
+def test_pandas_and_spark_say_the_same_of_the_same_rows(spark: SparkSession) -> None:
+    """Both say what plain Python says, also of nulls, NaN, infinities and whole numbers beyond doubles."""
+    chance = random.Random(7)  # noqa: S311
+    hours = [datetime(2024, 5, 6, hour, tzinfo=UTC) for hour in range(24)]
+    rows = [
+        {"hour": hour_text(hour), "place": place, "x": chance.choice(X), "y": chance.choice(X), "n": chance.choice(N)}
+        for hour in hours
+        for place in range(chance.randrange(1, 5))
+    ]
+    source = Source(
+        name="s",
+        topic="s",
+        fields={"x": Field(type="double"), "n": Field(type="long")},
+        event_time=EventTime(expression="at"),
+        expectations=[expectation for expectation, _ in ORACLE],
+    )
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    marked = spark.createDataFrame(table).select(
+        F.to_timestamp("hour").alias(HOUR),
+        F.lit("s").alias(TOPIC),
+        F.lit(0).alias(PARTITION),
+        F.col("place").cast("long").alias(OFFSET),
+        F.lit(True).alias(COUNTS),
+        "x",
+        "n",
+    )
+    frame, types = as_frame(table, [], [])
+    checks = build_checks(source.expectations, types)
+    validator = Validator()
+    of_pandas = validator.evaluate_results(frame, checks, [*map(hour_text, hours)], ["hour", "place"]).findings
+    of_spark = validate_events(validator, source, marked.persist(), hours).findings
+    for number, (expectation, verdict) in enumerate(ORACLE):
+        wanted = {hour: verdict(of_hour) for hour, of_hour in by_hour_of(rows).items()}
+        for found in (of_pandas, of_spark):
+            of_each = {finding.hour: finding.success for finding in found if finding.check == checks[number]}
+            assert of_each == wanted, (expectation, "pandas" if found is of_pandas else "Spark")
+
+
+def by_hour_of(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["hour"], []).append(row)
+    return found

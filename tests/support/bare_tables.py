@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -68,6 +68,8 @@ class BareTables:
         self.project = Project(folder, settings, {"clicks": SOURCE}, METRICS)
         self.layout = Layout.of(self.project)
         self.hours = hours
+        self.findings: list[dict[str, Any]] = []
+        """What audits find beside what they always do: rows of the quality table."""
 
     def start(self, *new_fields: str, of: pa.DataType = _TEXT) -> None:
         """Open them for writing, as any start of the speed layer does: nothing but the tables is left. ``new_fields``
@@ -170,6 +172,7 @@ class BareTables:
             for moment in chosen
         ]
         found.append({**audit, "source": "others", "metric": None, "hour": chosen[0], "success": False})
+        found += [{**audit, **finding} for finding in self.findings]
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE, cost)
 
     def left_out(self, planned: list[PlannedHour]) -> list[PlannedHour]:

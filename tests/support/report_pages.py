@@ -12,6 +12,7 @@ import serving_layer
 from batch_layer.reports.audit_page import write_page
 from batch_layer.reports.overview import write_overview
 from hourline_core.ledger.report_pages import page_name, page_path
+from hourline_core.model import Project
 from tests.support.quality_rows import HOUR, START, problems_of, shop, table_of
 
 NOW = START + timedelta(days=30)
@@ -48,19 +49,26 @@ def overview(
     *blocked: tuple[str, int],
     now: datetime = NOW,
     changed: Collection[str] | None = None,
+    project: Project | None = None,
 ) -> Page:
     """The overview of ``rows``, while the hours in ``blocked`` are blocked. ``changed`` names the sources whose trends
-    are written again; None: all.
+    are written again; None: all. The project is the shop by default.
     """
     marks = [(metric, START + hour * HOUR) for metric, hour in blocked]
-    return Page(write_overview(site, shop(), table_of(rows), problems_of(rows, blocked), marks, now, changed))
+    return Page(
+        write_overview(site, project or shop(), table_of(rows), problems_of(rows, blocked), marks, now, changed)
+    )
 
 
 def audit(
-    site: Path, rows: list[dict[str, Any]], past: list[dict[str, Any]] | None = None, now: datetime = NOW
+    site: Path,
+    rows: list[dict[str, Any]],
+    past: list[dict[str, Any]] | None = None,
+    now: datetime = NOW,
+    project: Project | None = None,
 ) -> Page:
-    """The page of the audit that found ``rows``."""
-    return Page(write_page(site, 7, "pages", "views", table_of(rows), table_of(past or []), now))
+    """The page of the audit that found ``rows`` in ``project``, the shop by default."""
+    return Page(write_page(site, project or shop(), 7, "pages", "views", table_of(rows), table_of(past or []), now))
 
 
 def put_page(site: Path, publication: int, metric: str | None = "views") -> Path:

@@ -127,7 +127,9 @@ class Sales:
             rows = pa.Table.from_pylist(
                 [{**one, "publication": publication.number} for one in found if one["metric"] == name], QUALITY_SCHEMA
             )
-            write_page(report_site(self.project), publication.number, "sales", name, rows, rows.slice(0, 0), BASE)
+            write_page(
+                report_site(self.project), self.project, publication.number, "sales", name, rows, rows.slice(0, 0), BASE
+            )
         publication.publish(staged, pa.Table.from_pylist(found, QUALITY_SCHEMA), BASE)
 
 

@@ -4,8 +4,10 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+from batch_layer.reports.trend_pages import trend_path
+from hourline_core.model import Expectation, Measure, Metric, Project, Settings
 from tests.support.quality_rows import HOUR, START, row
-from tests.support.report_pages import NOW, audit, has_icon_of_the_page, loaded_from_elsewhere, overview
+from tests.support.report_pages import NOW, Page, audit, has_icon_of_the_page, loaded_from_elsewhere, overview
 
 
 def test_the_page_of_an_audit_loads_nothing_from_elsewhere_and_leads_back_to_the_overview(tmp_path: Path) -> None:
@@ -115,3 +117,24 @@ def test_a_warning_is_told_from_a_failure(tmp_path: Path) -> None:
     assert "MemoryError" in page.text
     assert "3 expectations passed" not in page.text
     assert "1 expectations passed, 1 warned" in audit(tmp_path, [rows[0], rows[2]]).text
+
+
+def test_an_expectation_has_its_description_owner_and_link_whether_it_passed_or_failed(tmp_path: Path) -> None:
+    expected = Expectation(
+        type="expect_column_values_to_be_between",
+        parameters={"column": "visits"},
+        owner="the web desk",
+        description="Visits are counted, so they are not negative.",
+        link="https://example.com/visits",
+    )
+    views = Metric(
+        name="views", source="pages", dimensions={}, measures={"n": Measure(kind="count")}, expectations=[expected]
+    )
+    project = Project(Path("shop"), Settings(name="shop"), {}, {"views": views})
+    for success in (True, False):
+        rows = [row(0, success=success), row(0, about="other")]
+        overview(tmp_path, rows, project=project)
+        for page in (audit(tmp_path, rows, project=project), Page(tmp_path / trend_path("pages", "views"))):
+            assert "Visits are counted, so they are not negative." in page.text, success
+            assert "the web desk" in page.text
+            assert "https://example.com/visits" in page.links
