@@ -10,9 +10,11 @@ from great_expectations.expectations import expectation as gx
 from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
 
+from batch_layer.audit.bounds import UnfitBoundError, refuse_unfit_bounds
 from batch_layer.audit.parameter_types import UnfitValueError, convert_parameters
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Expectation, Severity
+from hourline_core.model.base import describe
 from hourline_core.model.expectation import About, columns_of
 
 Origin = Literal["declaration", "user", "history"]
@@ -77,6 +79,8 @@ class Check:
     """The columns of the value and of its lower and upper bound, if the expectation compares these."""
     mistake: str = ""
     """Why it cannot be evaluated on these columns; empty if it can."""
+    mistaken: tuple[str, ...] = ()
+    """The parameter that the mistake is about, if it is about one."""
     when: str | None = None
     """The condition on the facts of an hour or window for it to apply. None: it always applies."""
     unit: About = "hour"
@@ -122,7 +126,7 @@ class Check:
         try:
             built = kind(**{**bounds, **self.parameters}, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
         except ValueError as error:
-            raise UnsuitableExpectationError(*_explain(self.type, error)) from None
+            raise UnsuitableExpectationError(*_explain(self.type, error, self.parameters)) from None
         if self.of_sessions and not self.by_row:
             raise UnsuitableExpectationError(
                 f"{self.type} compares rows, and a session is one row: allowed are expectations on each row, such as "
@@ -135,7 +139,7 @@ class Check:
         rows are.
         """
         if self.mistake:
-            raise UnsuitableExpectationError(f"{self.type}: {self.mistake}")
+            raise UnsuitableExpectationError(f"{self.type}: {self.mistake}", *self.mistaken)
         for name, value in self.parameters.items():
             # Great Expectations would take it for the name of a runtime parameter.
             if isinstance(value, dict) and name not in _MAPPINGS:
@@ -171,10 +175,14 @@ def build_checks(
     checks = []
     for one in declared:
         parameters, mistake = one.parameters, ""
+        mistaken: tuple[str, ...] = ()
         try:
             parameters = convert_parameters(parameters, types or {})
+            refuse_unfit_bounds(one.type, parameters, types or {})
         except UnfitValueError as error:
             mistake = str(error)
+        except UnfitBoundError as error:
+            mistake, mistaken = str(error), (error.name,)
         checks.append(
             Check(
                 one.type,
@@ -182,6 +190,7 @@ def build_checks(
                 one.severity,
                 "user",
                 mistake=mistake,
+                mistaken=mistaken,
                 when=one.when,
                 unit=one.about,
                 of_sessions=of_sessions and one.about == "window",
@@ -206,9 +215,9 @@ def _suggest_name(name: str, known: set[str]) -> str:
     return hint if hint.startswith(" —") else "; all are listed at https://greatexpectations.io/expectations"
 
 
-def _explain(name: str, error: ValueError) -> tuple[str, ...]:
-    """A sentence, and the parameter it is about. Great Expectations checks its parameters by pydantic, which reports
-    a mistake once for each allowed type.
+def _explain(name: str, error: ValueError, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """A sentence, and which of ``parameters`` it is about. Great Expectations checks them by pydantic, which reports a
+    mistake once for each allowed type.
     """
     details: list[Mapping[str, Any]] = error.errors() if hasattr(error, "errors") else []
     if not details:
@@ -217,4 +226,5 @@ def _explain(name: str, error: ValueError) -> tuple[str, ...]:
     told = {detail["msg"] for detail in details if str(detail["loc"][0]) == place}
     if place == "__root__":
         return (f"{name}: {'; '.join(sorted(told))}",)
-    return (f"{name}: {place}: {'; '.join(sorted(told))}", place)
+    got = f"got {describe(parameters[place])}: " if place in parameters else ""
+    return (f"{name}: {place}: {got}{'; '.join(sorted(told))}", place)

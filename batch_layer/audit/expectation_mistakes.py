@@ -8,7 +8,14 @@ from batch_layer.audit.declared_expectations import Check, UnsuitableExpectation
 from batch_layer.audit.validator import Validator
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Metric, Project, Source
+from hourline_core.model.expressions import named_column
 from hourline_core.model.metric import WINDOW_COLUMNS
+
+_NUMBERS = (
+    *("count", "sum", "mean", "variance", "stddev", "var_pop", "stddev_pop"),
+    *("quantile", "distinct", "ratio", "rate"),
+)
+"""The kinds of measures whose values are numbers, whatever they are of."""
 
 
 def find_mistakes(project: Project) -> list[str]:
@@ -27,7 +34,8 @@ def find_mistakes_in(project: Project, declaration: Source | Metric, validator: 
         kind, names = "metric", ("hour", *declaration.dimensions, *declaration.measures)
     of_sessions = isinstance(declaration, Metric) and declaration.session is not None
     mistakes = []
-    for number, check in enumerate(build_checks(declaration.expectations, of_sessions=of_sessions)):
+    checks = build_checks(declaration.expectations, _types_of(project, declaration), of_sessions=of_sessions)
+    for number, check in enumerate(checks):
         columns = list(dict.fromkeys(names if check.unit == "hour" else (*WINDOW_COLUMNS, *names[1:])))
         try:
             check.build({})
@@ -38,6 +46,24 @@ def find_mistakes_in(project: Project, declaration: Source | Metric, validator: 
             where = project.where_declared(kind, declaration.name, path)
             mistakes.append(f"{where}: expectations.{number}: {error}")
     return mistakes
+
+
+def _types_of(project: Project, declaration: Source | Metric) -> dict[str, str]:
+    """The types of those columns whose declaration tells them: fields, and what is made of a field alone."""
+    source = declaration if isinstance(declaration, Source) else project.sources[declaration.source]
+    fields = {name.lower(): field.spark_type for name, field in source.fields.items()}
+    if declaration is source:
+        return {"hour": "string", **{name: field.spark_type for name, field in source.fields.items()}}
+    assert isinstance(declaration, Metric)
+    types = {"hour": "string"}
+    for name, text in declaration.dimensions.items():
+        types[name] = fields.get(named_column(text) or "", "")
+    for name, measure in declaration.measures.items():
+        if measure.kind in ("min", "max", "first", "last"):
+            types[name] = fields.get(named_column(measure.argument or "") or "", "")
+        elif measure.kind in _NUMBERS:
+            types[name] = "double"
+    return {name: of for name, of in types.items() if of}
 
 
 def _refuse_unknown_columns(check: Check, columns: list[str]) -> None:

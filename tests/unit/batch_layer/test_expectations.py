@@ -335,3 +335,96 @@ def test_a_session_without_a_value_blocks_nothing(validator: Validator) -> None:
     frame = pd.DataFrame({"hour": ["2024-03-01T10"], "n": [float("nan")]})
     (finding,) = validator.evaluate_results(frame, [check], ["2024-03-01T10"], ["hour"]).findings
     assert finding.success
+
+
+BETWEEN_N = "expect_column_values_to_be_between: {column: n, "
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (
+            BETWEEN_N + "min_value: many}",
+            "min_value: got 'many', allowed is a finite number, since 'n' is of type double",
+        ),
+        (
+            BETWEEN_N + "max_value: nan}",
+            "max_value: got 'nan', allowed is a finite number, since 'n' is of type double",
+        ),
+        (
+            BETWEEN_N + "min_value: -inf}",
+            "min_value: got '-inf', allowed is a finite number, since 'n' is of type double",
+        ),
+        (
+            BETWEEN_N + "min_value: 3, max_value: 2}",
+            "max_value: got '2', allowed is a value that is not below min_value, '3.0'",
+        ),
+        (
+            BETWEEN_N + "min_value: 1, mostly: 0}",
+            "mostly: got '0', allowed is a share of the rows, more than 0 and at most 1",
+        ),
+        (
+            BETWEEN_N + "min_value: 1, mostly: 1.5}",
+            "mostly: got '1.5', allowed is a share of the rows, more than 0 and at most 1",
+        ),
+        (
+            "expect_column_max_to_be_between: {column: newest, max_value: soon}",
+            "max_value: got 'soon', allowed is a date or time such as 2024-03-01, since 'newest' is of type timestamp",
+        ),
+        (
+            "expect_column_values_to_be_between: {column: page, max_value: 3}",
+            "max_value: got '3', allowed is no bound, since 'page' is of type string",
+        ),
+        (
+            "expect_column_mean_to_be_between: {column: n, min_value: nan, max_value: 3}",
+            "min_value: got 'nan', allowed is a finite number",
+        ),
+        (
+            "expect_table_row_count_to_be_between: {min_value: 0}",
+            "min_value: got '0', allowed is a bound that can be missed, since the number is always at least 0",
+        ),
+        (
+            "expect_column_proportion_of_unique_values_to_be_between: {column: page, max_value: 1.5}",
+            "max_value: got '1.5', allowed is a bound that can be missed, since the number is always from 0 to 1",
+        ),
+        (
+            "expect_column_values_to_be_in_set: {column: n, value_set: [1, few]}",
+            "'few' is no value of a column of type double",
+        ),
+    ],
+)
+def test_a_bound_that_says_nothing_is_refused_with_its_line(
+    validator: Validator, tmp_path: Path, declared: str, said: str
+) -> None:
+    files = {
+        "hourline.yaml": "name: p\n",
+        "sources/s.yaml": "topic: t\nfields: {page: string, at: timestamp}\nevent_time: at\n",
+        "metrics/m.yaml": "source: s\ndimensions: [page]\nmeasures: {n: count, newest: max(at)}\nexpectations:\n"
+        f"  - {declared}\n",
+    }
+    project = load_project(write_project(tmp_path, files))
+    kind = declared.partition(":")[0]
+    assert find_mistakes_in(project, project.metrics["m"], validator) == [
+        f"metrics/m.yaml:5: expectations.0: {kind}: {said}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        BETWEEN_N + "min_value: 0, mostly: 1}",
+        "expect_column_max_to_be_between: {column: newest, max_value: 2030-01-01}",
+        "expect_table_row_count_to_be_between: {min_value: 0, max_value: 9}",
+        "expect_table_row_count_to_be_between: {min_value: 0, strict_min: true}",
+        "expect_column_proportion_of_unique_values_to_be_between: {column: page, max_value: 0.5}",
+    ],
+)
+def test_a_bound_of_the_type_of_its_column_is_accepted(validator: Validator, tmp_path: Path, declared: str) -> None:
+    files = {
+        "hourline.yaml": "name: p\n",
+        "sources/s.yaml": "topic: t\nfields: {page: string, at: timestamp}\nevent_time: at\n",
+        "metrics/m.yaml": "source: s\ndimensions: [page]\nmeasures: {n: count, newest: max(at)}\nexpectations:\n"
+        f"  - {declared}\n",
+    }
+    project = load_project(write_project(tmp_path, files))
+    assert find_mistakes_in(project, project.metrics["m"], validator) == []
