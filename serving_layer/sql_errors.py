@@ -18,6 +18,8 @@ _RECORDS = ("events", "rejected", "quarantine")
 _COLUMN = re.compile(
     r'(?:Referenced column |does not have a column named )"([^"]+)"(?:.*?Candidate bindings: ([^\n]*))?', re.DOTALL
 )
+_OF_STATES = ("distinct_count", "distinct_merge", "quantile_value", "quantile_merge")
+"""The functions that merge the states of measures, but for those of `top`."""
 _VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications")
 
 
@@ -47,8 +49,8 @@ def explain_error(
         # DuckDB offers only the nearest few names.
         candidates = _columns_of(database, named) or set(re.findall(r"[\"']([^\"']+)[\"']", column[2] or ""))
         return f"there is no column '{column[1]}'{did_you_mean(column[1], candidates)}"
-    if of_function := re.search(r"executing the UDF: \w+: ([^\n]*)", text):  # a function of Hourline's
-        return f"the query cannot be answered: {of_function[1]}"
+    if why := _explain_function(text, query, database, project):
+        return f"the query cannot be answered: {why}"
     kind, _, rest = text.partition(": ")
     hint = "; allowed is one SELECT in DuckDB's SQL, such as: FROM hours" if kind == "Parser Error" else ""
     return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}{hint}"
@@ -62,6 +64,19 @@ def _columns_of(database: duckdb.DuckDBPyConnection, tables: Collection[str]) ->
         {"tables": list(tables)},
     ).fetchall()
     return {name for (name,) in rows}
+
+
+def _explain_function(text: str, query: str, database: duckdb.DuckDBPyConnection, project: Project) -> str | None:
+    """What is wrong with the use of a function of Hourline's. None: the error is about something else."""
+    if of_function := re.search(r"executing the UDF: \w+: ([^\n]*)", text):
+        return of_function[1]
+    if not re.search(r"No function matches [^\n]*'(theta|histogram)_\w+\(", text):  # within a macro
+        return None
+    tables = find_names(database, query).tables
+    used = [name for name in _OF_STATES if name in query.casefold()] or _OF_STATES
+    views = [f"'{metric.name}_states'" for metric in project.all_metrics.values() if fold_case(metric.name) in tables]
+    there = " and ".join(views) or "a view '<metric>_states'"
+    return f"{' and '.join(used)} merges states, which {there} has; other views have finished values"
 
 
 def without_tables(kind: str, name: str) -> str:

@@ -60,8 +60,8 @@ def refuse_unfit_bounds(kind: str, parameters: Mapping[str, Any], types: Mapping
             _refuse_other_type(name, parameters, column, types.get(column, ""))
     if len(given) == 2:
         low, high = (_comparable(parameters[name]) for name in given)
-        if type(low) is type(high) and low > high:
-            raise _refuse("max_value", parameters, f"a value that is not below min_value, {describe(low)}")
+        if isinstance(low, float) and isinstance(high, float) and low > high:
+            raise _refuse("max_value", parameters, f"at least min_value, which is {describe(parameters['min_value'])}")
 
 
 def _refuse_idle(parameters: Mapping[str, Any], given: list[str], least: float, most: float) -> None:
@@ -83,7 +83,7 @@ def _refuse_other_type(name: str, parameters: Mapping[str, Any], column: str, of
     elif of.startswith(("date", "timestamp")):
         if not _is_moment(parameters[name]):
             raise _refuse(name, parameters, f"a date or time such as 2024-03-01, since '{column}' is of type {of}")
-    elif of:
+    elif of.startswith(("string", "bool")):
         raise _refuse(name, parameters, f"no bound, since '{column}' is of type {of}")
     elif not _is_moment(parameters[name]):
         _number(name, parameters, "a finite number, a date or a time")

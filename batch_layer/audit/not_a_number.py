@@ -34,12 +34,15 @@ def count_not_a_number(frame: pd.DataFrame, by: str) -> Counts:
     of_rows = pd.DataFrame(
         {
             # A null of pandas' own type of doubles is not NaN. In numpy's, it is the same.
-            name: np.isnan(values.to_numpy(float, na_value=0.0)) if values.dtype == "Float64" else False
+            name: np.isnan(values.to_numpy(float, na_value=0.0)) if isinstance(values.dtype, pd.Float64Dtype) else False
             for name, values in floats.items()
         },
         index=frame.index,
     )
-    return {} if of_rows.empty else of_rows.groupby(frame[by]).sum().T.to_dict()
+    if of_rows.empty:
+        return {}
+    counts = of_rows.groupby(frame[by]).sum()
+    return {str(one): {name: int(counts[name][one]) for name in of_rows.columns} for one in counts.index}
 
 
 def fail_not_a_number(findings: list[Finding], counts: Counts) -> None:

@@ -132,6 +132,13 @@ def test_an_answer_tells_the_states_of_its_hours(tables: BareTables) -> None:
             connection.states("FROM totals WHERE hour > 'noon'")
 
 
+@pytest.mark.parametrize("function", ["distinct_count", "distinct_merge", "quantile_merge"])
+def test_a_function_that_merges_states_names_the_view_that_has_them(tables: BareTables, function: str) -> None:
+    said = f"{function} merges states, which 'totals_states' has; other views have finished values"
+    with serving_layer.connect(tables.project) as connection, pytest.raises(UsageError, match=f"answered: {said}$"):
+        connection.sql(f"SELECT {function}(n) FROM totals")
+
+
 @pytest.fixture
 def weak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BareTables:
     """Of both metrics, hours 2 and 3 are good; hour 1 of `totals` is blocked, and of `odd`, which came later, missing."""

@@ -33,9 +33,11 @@ class Suggested:
     seen: str
 
 
-def suggest_on_columns(seen: SeenRows, *, all_count: bool, keys: frozenset[str]) -> Iterator[Suggested]:
+def suggest_on_columns(
+    seen: SeenRows, *, all_count: bool, keys: frozenset[str], shares: frozenset[str] = frozenset()
+) -> Iterator[Suggested]:
     """Suggest expectations on the columns. ``all_count`` is false if the audit leaves out some of the rows, so that
-    shares may differ. ``keys`` are columns whose values may be unique.
+    shares may differ. ``keys`` are columns whose values may be unique, and ``shares`` those that are never above 1.
     """
     for column in seen.columns:
         if not column.filled:
@@ -46,7 +48,7 @@ def suggest_on_columns(seen: SeenRows, *, all_count: bool, keys: frozenset[str])
         when = f"rows >= {1 + max(barren)}" if barren else None
         if barren and (not all_count or seen.hours_with(1 + max(barren)) < _HOURS):
             continue
-        yield from _suggest_range(column, when)
+        yield from _suggest_range(column, when, 1.0 if column.name in shares else math.inf)
         yield from _suggest_set(seen, column, when)
         if all_count:
             yield from _suggest_completeness(seen, column)
@@ -96,15 +98,18 @@ def _suggest_on_nulls(seen: SeenRows, column: SeenColumn, all_count: bool) -> It
         yield _make_suggested(kind, {**about, "mostly": mostly}, told, f"rows >= {_ROWS_OF_A_SHARE}")
 
 
-def _suggest_range(column: SeenColumn, when: str | None) -> Iterator[Suggested]:
+def _suggest_range(column: SeenColumn, when: str | None, most: float) -> Iterator[Suggested]:
+    """A range that is within what the column can be, 0 to ``most`` if ``most`` is finite."""
     if column.least is None or column.greatest is None or max(-column.least, column.greatest) > _EXACT:
         return
     margin = (column.greatest - column.least or abs(column.greatest) or 1.0) / 2
     least = 0.0 if 0 <= column.least < margin else column.least - margin
-    bounds = {
-        "min_value": _round(least, math.floor, column.is_whole),
-        "max_value": _round(column.greatest + margin, math.ceil, column.is_whole),
-    }
+    greatest = column.greatest + margin
+    bounds = {"min_value": _round(least, math.floor, column.is_whole)}
+    if greatest < most:
+        bounds["max_value"] = _round(greatest, math.ceil, column.is_whole)
+    elif least <= 0:  # It can be nothing else.
+        return
     told = f"{column.least:,.6g} to {column.greatest:,.6g}"
     yield _make_suggested("expect_column_values_to_be_between", {"column": column.name, **bounds}, told, when)
 

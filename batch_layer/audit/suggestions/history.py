@@ -23,8 +23,9 @@ def suggest_history(
     declared: History, compare: Callable[[History], Facts], adding_up: Sequence[str]
 ) -> SuggestedHistory:
     """Suggest the least width from the ``declared`` one on that all hours seen are within. If there is none, the
-    declared width, with a warning. ``compare`` makes the comparison of the hours seen with past days. ``adding_up`` are
-    the values that double when the events of an hour do.
+    declared width, with a warning. Nothing is suggested if it would find no hour with twice or half its events.
+    ``compare`` makes the comparison of the hours seen with past days. ``adding_up`` are the values that double when the
+    events of an hour do.
     """
     for factor in _FARTHER:
         history = declared.model_copy(update={"severity": "fail", "width": declared.width * factor})
@@ -32,11 +33,11 @@ def suggest_history(
         if not compared:
             return SuggestedHistory(None, f"nothing to compare before {history.learning} past days are known")
         if all(one.is_within(one.value) for one in compared):
-            return SuggestedHistory(history, f"all hours are within; {_describe_found(compared, adding_up)}")
+            return _suggest(history, "all hours are within", compared, adding_up)
     warning = declared.model_copy(update={"severity": "warn"})
     compared = list(_collect_values(compare(warning)))
     beyond = {one.hour for one in compared if not one.is_within(one.value)}
-    return SuggestedHistory(warning, f"{len(beyond):,} hours are not within; {_describe_found(compared, adding_up)}")
+    return _suggest(warning, f"{len(beyond):,} hours are not within", compared, adding_up)
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,16 @@ def _collect_values(facts: Facts) -> Iterator[_Compared]:
             yield _Compared(row[0], name, *map(float, row[1:]))
 
 
-def _describe_found(compared: Sequence[_Compared], adding_up: Sequence[str]) -> str:
-    """How many of the hours with events would be found if they had other numbers of them."""
+def _suggest(history: History, seen: str, compared: Sequence[_Compared], adding_up: Sequence[str]) -> SuggestedHistory:
+    """``history``, with how many of the hours with events it would find if they had other numbers of them."""
     of_events = [one for one in compared if one.name in adding_up and one.value > 0]
     hours = {one.hour for one in of_events}
     if not hours:
-        return "none of the values grows with the number of events"
-    found = ({one.hour for one in of_events if not one.is_within(one.value * factor)} for factor in (2, 0.5))
+        return SuggestedHistory(history, f"{seen}; none of the values grows with the number of events")
+    found = [{one.hour for one in of_events if not one.is_within(one.value * factor)} for factor in (2, 0.5)]
+    if not any(found):
+        return SuggestedHistory(None, f"{seen}; of {len(hours):,}, none would be found if doubled or halved")
     doubled, halved = (f"{100 * len(some) / len(hours):.0f} %" for some in found)
-    return f"of {len(hours):,}, {doubled} would be found if doubled, {halved} if halved"
+    return SuggestedHistory(
+        history, f"{seen}; of {len(hours):,}, {doubled} would be found if doubled, {halved} if halved"
+    )

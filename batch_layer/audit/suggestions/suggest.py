@@ -76,7 +76,8 @@ def suggest_for_metric(project: Project, metric: Metric, weeks: int, clock: Cloc
         ),
         adding_up,
     )
-    suggested = [*suggest_on_row_count(seen), *suggest_on_columns(seen, all_count=True, keys=frozenset())]
+    on_columns = suggest_on_columns(seen, all_count=True, keys=frozenset(), shares=find_shares(metric))
+    suggested = [*suggest_on_row_count(seen), *on_columns]
     return Suggestion(hours, seen.rows, suggested, history, None)
 
 
@@ -102,6 +103,17 @@ def suggest_for_source(project: Project, source: Source, weeks: int, clock: Cloc
     texts = frozenset(name for name in source.event_fields if name != source.id)
     suggested = list(suggest_on_columns(seen, all_count=source.where is None, keys=texts))
     return Suggestion(hours, seen.rows, suggested, history, volume, told)
+
+
+def find_shares(metric: Metric) -> frozenset[str]:
+    """The ratios of a count and a count of all events, which are from 0 to 1."""
+    shares = set()
+    for name, measure in metric.measures.items():
+        if measure.kind == "ratio":
+            part, whole = (metric.measures[operand] for operand in measure.operands)
+            if part.kind == whole.kind == "count" and whole.where is None:
+                shares.add(name)
+    return frozenset(shares)
 
 
 def _make_events(connection: duckdb.DuckDBPyConnection, source: Source, hours: Sequence[datetime], cutoff: int) -> None:

@@ -357,7 +357,7 @@ BETWEEN_N = "expect_column_values_to_be_between: {column: n, "
         ),
         (
             BETWEEN_N + "min_value: 3, max_value: 2}",
-            "max_value: got '2', allowed is a value that is not below min_value, '3.0'",
+            "max_value: got '2', allowed is at least min_value, which is '3'",
         ),
         (
             BETWEEN_N + "min_value: 1, mostly: 0}",

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch_layer.audit.built_in_expectations import compare_with_history
-from batch_layer.audit.declared_expectations import build_checks
+from batch_layer.audit.built_in_expectations import Facts, compare_with_history
+from batch_layer.audit.declared_expectations import Check, build_checks
 from batch_layer.audit.suggestions.as_yaml import write_suggestion
 from batch_layer.audit.suggestions.expectations import Suggested, suggest_on_columns, suggest_on_row_count
 from batch_layer.audit.suggestions.history import SuggestedHistory, suggest_history
 from batch_layer.audit.suggestions.seen_rows import SEEN, describe_rows
-from batch_layer.audit.suggestions.suggest import Suggestion
+from batch_layer.audit.suggestions.suggest import Suggestion, find_shares
 from batch_layer.audit.validator import Validator
 from examples.nyc_flights.flights import unpack
 from hourline.cli.declared_names import find_declared
@@ -215,3 +215,39 @@ def test_the_written_command_names_the_declaration_also_if_a_source_has_its_name
 def _as_text(expectation: Expectation, name: str) -> dict[str, str]:
     """YAML holds text."""
     return {name: json.dumps(expectation.parameters[name])} if name in expectation.parameters else {}
+
+
+@pytest.mark.parametrize("greatest", [0.4, 0.9, 1.0])
+def test_a_share_is_not_expected_to_be_above_one(greatest: float) -> None:
+    database = duckdb.connect()
+    database.execute(
+        f"CREATE TABLE {SEEN} AS SELECT unnest($1)::TIMESTAMPTZ AS hour, unnest($2) AS share, unnest($2) AS n",
+        [HOURS, [greatest * (place % 3) / 2 for place in range(len(HOURS))]],
+    )
+    seen = describe_rows(database, HOURS)
+    suggested = suggest_on_columns(seen, all_count=True, keys=frozenset(), shares=frozenset({"share"}))
+    bounds = {
+        one.expectation.parameters["column"]: one.expectation.parameters.get("max_value")
+        for one in suggested
+        if one.expectation.type == "expect_column_values_to_be_between"
+    }
+    assert bounds["n"] == pytest.approx(1.5 * greatest, rel=0.1)
+    assert bounds.get("share") == (bounds["n"] if greatest < 0.6 else None)
+
+
+def test_a_ratio_of_counts_is_a_share_if_its_divisor_counts_all() -> None:
+    texts = {"n": "count", "late": "count where delay > 0", "early": "count where delay < 0", "total": "sum(delay)"}
+    measures = {name: Measure.parse(text) for name, text in texts.items()}
+    for name, operands in {"a": "ratio(late, n)", "b": "ratio(late, early)", "c": "ratio(total, n)"}.items():
+        measures[name] = Measure.parse(operands)
+    assert find_shares(Metric(name="m", source="s", dimensions={}, measures=measures)) == {"a"}
+
+
+@pytest.mark.parametrize(("wide", "is_suggested"), [(3.0, False), (0.2, True)])
+def test_a_comparison_that_would_find_nothing_is_not_suggested(wide: float, is_suggested: bool) -> None:
+    band = ("flights of the hour", "flights at least", "flights at most")
+    rows = {"hour": ["a", "b"], band[0]: [10.0, 20.0], band[1]: [10 - 10 * wide] * 2, band[2]: [20 + 20 * wide] * 2}
+    check = Check("expect_column_values_to_be_between", {"column": "flights beyond past days"}, "fail", "history", band)
+    found = suggest_history(History(), lambda history: Facts(pd.DataFrame(rows), [check]), ["flights"])
+    assert (found.history is not None) == is_suggested
+    assert is_suggested or found.seen == "all hours are within; of 2, none would be found if doubled or halved"
