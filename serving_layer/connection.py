@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import duckdb
 
+from hourline_core.aggregates import aggregate_of
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.degraded_snapshot import degraded_snapshot
 from hourline_core.ledger.metric_tables import MetricTables
@@ -181,6 +182,20 @@ class Connection:
         """Those of ``pending`` that are about a metric that ``query``, one SELECT, names."""
         named = find_names(self._duckdb, query).tables
         return [one for one, _ in find_concerned(self.pending, named, self.project)]
+
+    def errors_of(self, query: str, columns: Collection[str]) -> dict[str, str]:
+        """How near the values of ``columns`` are to the truth, in words, for those that are estimates of a metric that
+        ``query``, one SELECT, names.
+        """
+        named = find_names(self._duckdb, query).tables
+        measures = {
+            name: measure
+            for tables in self.served
+            if not named.isdisjoint(map(fold_case, tables.metric.views))
+            for name, measure in tables.metric.measures.items()
+        }
+        errors = {name: aggregate_of(measure).error for name, measure in measures.items() if name in columns}
+        return {name: error for name, error in errors.items() if error}
 
     @property
     def missing(self) -> list[MissingHours]:

@@ -72,4 +72,5 @@ def query(
             note_missing(connection.missing_among(states))
         if format is ResultFormat.TABLE and sys.stderr.isatty():  # A program must not find it in its input.
             summary = summarize_states(states)
-            note(f"as of {connection.token}{' · ' if summary else ''}{summary}")
+            errors = [f"{name} {error}" for name, error in connection.errors_of(sql, result.columns).items()]
+            note(" · ".join([f"as of {connection.token}", *([summary] if summary else []), *errors]))

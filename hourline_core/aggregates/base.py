@@ -65,6 +65,8 @@ class Aggregate(ABC):
     """For each state, the part of its column's name after the measure's name."""
     is_exact: ClassVar[bool] = True
     """Whether two ways to compute a value agree, apart from the order in which doubles are added."""
+    error: ClassVar[str] = ""
+    """How near a value is to the truth, in words. Empty: it is exact, or tells its error itself."""
     is_never_null: ClassVar[bool] = False
     """Whether every group with events has a value."""
     starts_at_zero: ClassVar[bool] = False

@@ -27,6 +27,7 @@ class Quantile(Aggregate):
     """``quantile(x, q)``, over the values that are not null and not NaN."""
 
     is_exact: ClassVar[bool] = False
+    error: ClassVar[str] = f"within {RELATIVE_ERROR:.0%}".replace("%", " %")
     needs_functions: ClassVar[bool] = True
 
     def values(self, argument_type: str) -> list[str]:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import serving_layer
+from hourline_core.aggregates import aggregate_of
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model import Measure, Project
 from hourline_core.model.hour_state import WEAKEST_FIRST
@@ -365,3 +366,12 @@ def test_a_metric_of_hours_is_served_by_the_hour_until_its_new_panes_are_compute
         assert connection.answer("SELECT sum(visits) FROM loads WHERE hour IS NOT NULL").fetchall() == [(101,)]
         with pytest.raises(UsageError, match="no column 'window_start' yet"):
             connection.answer("SELECT window_start FROM loads")
+
+
+def test_estimates_tell_how_near_they_are(visits: Visits) -> None:
+    with serving_layer.connect(visits.project) as connection:
+        query = "SELECT hour, visits, pages FROM loads"
+        assert connection.errors_of(query, ["hour", "visits", "pages"]) == {"pages": "within about 3 % above 4,096"}
+        assert connection.errors_of(query, ["visits"]) == {}
+        assert connection.errors_of("SELECT 1 AS pages FROM hours", ["pages"]) == {}
+    assert aggregate_of(Measure.parse("median(x)")).error == "within 1 %"
