@@ -17,7 +17,7 @@ from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.facts import as_frame
 from batch_layer.audit.validator import Validation, Validator
 from hourline_core.model import EventTime, Field, Project, Settings, Source
-from hourline_core.model.hours import hour_text
+from hourline_core.model.hours import hour_text, parse_window_time
 from hourline_core.model.scratch_columns import COUNTS, HOUR, OFFSET, PARTITION, TOPIC
 from hourline_core.runtime.spark import spark_session
 from tests.support.expectation_oracle import ORACLE, SCHEMA, N, X
@@ -184,8 +184,9 @@ def test_pandas_and_spark_say_the_same_of_the_same_rows(spark: SparkSession) -> 
         expectations=[expectation for expectation, _ in ORACLE],
     )
     table = pa.Table.from_pylist(rows, SCHEMA)
-    marked = spark.createDataFrame(table).select(
-        F.to_timestamp("hour").alias(HOUR),
+    moments = pa.array([parse_window_time(row["hour"]) for row in rows], pa.timestamp("us", "UTC"))
+    marked = spark.createDataFrame(table.append_column("moment", moments)).select(
+        F.col("moment").alias(HOUR),
         F.lit("s").alias(TOPIC),
         F.lit(0).alias(PARTITION),
         F.col("place").cast("long").alias(OFFSET),
