@@ -56,8 +56,8 @@ def describe_trend(trend: Trend) -> TrendRow:
 
 
 def write_trends(site: Path, project: Project, trends: Iterable[Trend], changed: Collection[str] | None) -> None:
-    """Write the pages of ``trends`` of ``project``: of the sources in ``changed`` (None: of all), and those that are not
-    there. Remove the pages of others. Raises OSError.
+    """Write the pages of ``trends`` of ``project``: of the sources in ``changed`` (None: of all), and those that are
+    not there. Remove the pages of others. Raises OSError.
     """
     known = set()
     for trend in trends:

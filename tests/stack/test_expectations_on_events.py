@@ -184,7 +184,7 @@ def test_pandas_and_spark_say_the_same_of_the_same_rows(spark: SparkSession) -> 
         expectations=[expectation for expectation, _ in ORACLE],
     )
     table = pa.Table.from_pylist(rows, SCHEMA)
-    moments = pa.array([parse_window_time(row["hour"]) for row in rows], pa.timestamp("us", "UTC"))
+    moments = pa.array([parse_window_time(str(row["hour"])) for row in rows], pa.timestamp("us", "UTC"))
     marked = spark.createDataFrame(table.append_column("moment", moments)).select(
         F.col("moment").alias(HOUR),
         F.lit("s").alias(TOPIC),
