@@ -21,7 +21,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CAUSED_BY = re.compile(r"^(?:Caused by: )?((?:[a-z]\w*\.)+[A-Z][\w$]*): *(.*)$", re.MULTILINE)
 _NAMED_BY_JAVA = re.compile(
     r'^(?:: |Caused by: |Exception in thread "[^"\n]*" )?'
-    r"((?:[a-z]\w*\.)+[A-Z][\w$]*(?:Error|Exception))(?:: *(.*))?$",
+    r"((?:[a-z]\w*\.)+[\w$]*(?:Error|Exception))(?:: *(.*))?$",
     re.MULTILINE,
 )
 _OF_PYTHON = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt): .*$", re.MULTILINE)
