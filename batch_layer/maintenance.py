@@ -71,7 +71,7 @@ class Maintenance:
         of_metrics: list[Callable[[], list[str]]] = [
             partial(step, *of) for of in sorted(named) for step in (self._final, self._staged)
         ]
-        for step in (*of_metrics, self._drift, self._quality, self._coverage, self._backfills):
+        for step in (*of_metrics, self._drift, self._quality, self._coverage, self._findings, self._backfills):
             with turn(self.project.workspace, "batch", self.on_waiting):
                 lines = step()
             yield from lines
@@ -138,6 +138,13 @@ class Maintenance:
             if not self.dry_run:
                 self._leave_no_publication_open(maintenance.table)
             maintenance.vacuum(self.kept_hours, kept)
+        return self._with_checkpoint(maintenance)
+
+    def _findings(self) -> list[str]:
+        if not exists(self._layout.findings, self._layout.storage_options):
+            return []
+        maintenance = TableMaintenance("findings", self._open(self._layout.findings), self.dry_run)
+        maintenance.vacuum(self.kept_hours)
         return self._with_checkpoint(maintenance)
 
     def _backfills(self) -> list[str]:

@@ -33,17 +33,17 @@ with DAG(
 
     @task.short_circuit(pool=HOURLY_POOL)
     def plan() -> dict[str, Any] | None:
-        """List the hours to recompute; if there are none, the run ends here."""
+        """List the hours to recompute, and findings; if there is neither, the run ends here."""
         return plan_hours(settings)
 
     @task(pool=HOURLY_POOL, outlets=list(settings.assets.values()))
     def recompute(planned: Any) -> dict[str, Any]:
-        """Recompute, audit and publish them."""
+        """Recompute, audit and publish them, and record what is found of the sources."""
         return recompute_hours(settings)
 
     @task(pool=HOURLY_POOL, retries=0)
     def report(recomputed: Any) -> None:
-        """Link the audit's reports; fail if an hour is blocked."""
+        """Link the audit's reports; fail if an hour is blocked, or a finding has the severity `fail`."""
         report_audit(recomputed)
 
     report(recompute(plan()))

@@ -8,13 +8,16 @@ import signal
 from hourline_core.errors import FaultError, HourlineError, SourceError, UnreadOutputError, UsageError
 
 MISTAKE = 1
-"""A mistake that the user must fix; or a check found a problem, such as a blocked hour."""
+"""A mistake that the user must fix; or a check found a problem, such as a blocked hour or a finding that fails."""
 
 USAGE = 2
 """An argument is wrong."""
 
 BLOCKED = 3
 """A recompute has finished, and at least one hour did not pass its audit."""
+
+FOUND = 4
+"""A recompute has finished, and a finding of severity `fail` is open. It has blocked nothing."""
 
 EX_DATAERR = os.EX_DATAERR
 """Kafka's records do not match the records that were read. A person must decide how to continue; a retry does not help.

@@ -169,6 +169,11 @@ class Connection:
         return served_metrics(self.project, self.snapshot)
 
     @property
+    def now(self) -> datetime:
+        """The time (UTC), which may be after the snapshot was taken."""
+        return self._clock()
+
+    @property
     def is_past(self) -> bool:
         """Whether it shows an earlier time (``as_of``)."""
         return self._as_of is not None

@@ -22,6 +22,7 @@ from hourline_core.model import (
 )
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
+from hourline_core.model.finding_bounds import Bound, ShareBound, SizeBound, SourceFindings, TimeBound
 from hourline_core.model.metric_window import MetricWindow, SizeForm
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
@@ -54,6 +55,10 @@ _TITLES: dict[type[Declaration], str] = {
     SessionWindow: "Sessions",
     History: "History",
     Volume: "Volume",
+    SourceFindings: "Findings of a source",
+    ShareBound: "A bound on a share",
+    TimeBound: "A bound on a time",
+    SizeBound: "A bound on a size",
 }
 """The parts that describe the values of a key."""
 
@@ -85,6 +90,8 @@ def page() -> str:
         *_part(3, _TITLES[EventTime], EventTime),
         *_part(3, _TITLES[TopicPattern], TopicPattern),
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
+        *_part(3, _TITLES[SourceFindings], SourceFindings, prefix="findings."),
+        *(text for bound in (ShareBound, TimeBound, SizeBound) for text in _part(4, _TITLES[bound], bound)),
         *_part(2, "Metrics", Metric),
         *_part(3, _TITLES[Measure], Measure, head="part"),
         *_part(3, _TITLES[UserMeasure], UserMeasure, head="part"),
@@ -149,6 +156,10 @@ def _default(name: str, field: FieldInfo) -> str:
             words = "none"
         case History(severity=value) | MetricWindow(size=value):
             words = code(value)
+        case Bound() as bound:
+            size = getattr(bound, bound.bound)
+            shown = _duration(size) if isinstance(size, timedelta) else size
+            words = f"{code(shown)}, {code(bound.model_dump()['severity'])}"
         case Declaration():
             words = "none"
         case bool(value):

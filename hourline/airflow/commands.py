@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from hourline.airflow.settings import Settings
-from hourline.exit_status import BLOCKED, NEEDS_A_PERSON
+from hourline.exit_status import BLOCKED, FOUND, NEEDS_A_PERSON
 from hourline_core.runtime.supervised import Supervised
 
 _ERROR = "hourline: "
@@ -36,8 +36,8 @@ def run_for_results(settings: Settings, *arguments: str) -> dict[str, Any]:
 def run_command(settings: Settings, *arguments: str) -> None:
     """Run a command of ``hourline``; its lines go to the task's log as they come.
 
-    An hour that did not pass its audit is no failure of the command. Raises AirflowFailException when a person must do
-    something first, so that trying again would not help; AirflowException otherwise.
+    An hour that did not pass its audit, or a finding, is no failure of the command. Raises AirflowFailException when a
+    person must do something first, so that trying again would not help; AirflowException otherwise.
     """
     log.info("hourline %s", shlex.join(arguments))
     reading, writing = os.pipe()
@@ -53,7 +53,7 @@ def run_command(settings: Settings, *arguments: str) -> None:
             if line.startswith(_ERROR):
                 sentence = line.removeprefix(_ERROR).rstrip()
         status = process.wait()
-    if status not in (0, BLOCKED):
+    if status not in (0, BLOCKED, FOUND):
         said = f"`hourline {arguments[0]}` ended with status {status}: {sentence}"
         raise AirflowFailException(said) if status in NEEDS_A_PERSON else AirflowException(said)
 

@@ -16,13 +16,14 @@ PARTITION_KEY = "%Y-%m-%dT%H:00:00"
 
 def plan_hours(settings: Settings) -> dict[str, Any] | None:
     """The result of `hourline plan`, and in the log whether this run's own hour has closed. None when there is nothing
-    to recompute, and nothing to decode anew.
+    to recompute or to decode anew, and no finding to record.
 
     A run of Airflow's backfill always recomputes its hour.
     """
     hour = _own_hour()
     planned = run_for_results(settings, "plan", *(("--hour", hour_text(hour)) if hour else ()))
-    return planned if planned["planned"] or planned["to_decode"] or _is_forced() else None
+    has_work = planned["planned"] or planned["to_decode"] or planned["findings"]
+    return planned if has_work or _is_forced() else None
 
 
 def recompute_hours(settings: Settings) -> dict[str, Any]:
@@ -56,15 +57,30 @@ def recompute_range(settings: Settings) -> dict[str, Any]:
 
 
 def report_audit(recomputed: dict[str, Any]) -> None:
-    """Log where the audit's reports are. Raises AirflowFailException when an hour did not pass its audit."""
+    """Log where the audit's reports are, and what was found of the sources. Raises AirflowFailException when an hour
+    did not pass its audit, or a finding of severity `fail` is open.
+    """
     for page in recomputed["reports"]:
         log.info("the audit's report: %s", page)
+    told = {
+        severity: [
+            f"{one['source'] or 'speed layer'}: {one['sentence']}"
+            for one in recomputed["findings"]
+            if one["severity"] == severity
+        ]
+        for severity in ("warn", "fail")
+    }
+    for sentence in told["warn"]:
+        log.warning("found: %s", sentence)
+    failures = [f"found: {sentence}; `hourline quality` says what to do" for sentence in told["fail"]]
     if recomputed["blocked"]:
         hours = "; ".join(f"{metric}: {', '.join(hours)}" for metric, hours in recomputed["blocked"].items())
-        raise AirflowFailException(
+        failures.append(
             f"blocked by the audit, so readers keep the previous results: {hours}; "
             "`hourline quality --blocked` says why"
         )
+    if failures:
+        raise AirflowFailException("\n".join(failures))
 
 
 def maintain_tables(settings: Settings) -> None:
@@ -91,7 +107,7 @@ def _publish(settings: Settings, *command: str) -> dict[str, Any]:
         context["outlet_events"][asset].add_partitions(keys)
     # Without partitions on an outlet, Airflow would report a change of the run's own partition.
     context["task"].outlets = list(assets.values())
-    return {"blocked": results["blocked"], "reports": results["reports"]}
+    return {name: results[name] for name in ("blocked", "reports", "findings")}
 
 
 def _is_forced() -> bool:

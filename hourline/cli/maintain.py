@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hourline.cli.findings import note_findings
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.recompute_report import report_waiting
@@ -23,6 +24,7 @@ def maintain(
     a day. Other processes can keep running.
     """
     declared = load(project, workspace)
+    from batch_layer.findings import look_and_record
     from batch_layer.maintenance import Maintenance
 
     changed = False
@@ -33,6 +35,8 @@ def maintain(
         for line in lines:
             changed = True
             say(line)
+    if not dry_run:
+        note_findings(look_and_record(declared, on_waiting=report_waiting))
     if not changed:
         say("nothing to do")
 

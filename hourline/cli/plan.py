@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.chosen_hours import chosen_metrics, note_pending
+from hourline.cli.findings import note_findings
 from hourline.cli.options import Format, Metrics, ProjectFolder, ReportFormat, Results, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table
-from hourline_core.model.hours import hour_text, parse_hour
+from hourline_core.model.hours import hour_text, parse_hour, wall_clock
 from hourline_core.model.natural_order import natural_key
 from hourline_core.model.windows import HOURLY
 
@@ -36,6 +37,7 @@ def plan(
     """List the hours that need a recompute, and why."""
     declared = load(project, workspace)
     from batch_layer.decoding.to_decode import sources_to_decode
+    from batch_layer.findings import has_news, look_now
     from batch_layer.plan import plan as plan_hours
 
     planned = plan_hours(declared, chosen_metrics(declared, metric))
@@ -48,9 +50,11 @@ def plan(
         )
     if hour is not None:
         _say_open(declared, parse_hour(hour))
+    findings = look_now(declared)
+    note_findings(findings)
     if results is not None:
         count = {"planned": len(planned), "hours": len({item.hour for item in planned}), "to_decode": len(to_decode)}
-        results.write_text(json.dumps(count))
+        results.write_text(json.dumps({**count, "findings": has_news(declared, findings, wall_clock())}))
     if format is ReportFormat.JSON:
         columns = ("metric", "hour", "reason", "events")
         say_json([{name: getattr(item, name) for name in columns} for item in planned])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.chosen_hours import note_pending
+from hourline.cli.findings import say_closed, say_finding
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_facts, say_json, say_table, shortest_path
 from hourline.cli.problems import format_number, say_problem, say_problems
@@ -40,8 +41,9 @@ def quality(
     problem: Annotated[str | None, typer.Option("--problem", help="Show only the problem with this id.")] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show what audits found, and what to do about it. Each problem of the last four weeks is shown once: as a card, or
-    as a row of a table if there are many. The exit status is 1 when an hour is blocked.
+    """Show what is found of sources, what audits found, and what to do about it. Each problem of the last four weeks is
+    shown once: as a card, or as a row of a table if there are many. The exit status is 1 when an hour is blocked, or a
+    finding of severity `fail` is open.
     """
     declared = load(project, workspace)
     if failed and blocked:
@@ -58,6 +60,7 @@ def quality(
         report = report_quality(connection, parse_hour(hour) if hour else None, metric, failed=failed, blocked=blocked)
     if problem is not None:
         report.problems = [one for one in report.problems if one.id == problem]
+        report.findings, report.closed = [], []
         if not report.problems:
             raise UsageError(f"no problem '{problem}' is open here; `hourline quality` lists those that are")
     if format is ReportFormat.JSON:
@@ -65,7 +68,7 @@ def quality(
     else:
         say_quality(report, findings=failed or hour is not None)
         note_pending(declared)
-    if report.blocked:
+    if report.blocked or any(one.severity == "fail" for one in report.findings):
         raise typer.Exit(MISTAKE)
 
 
@@ -78,6 +81,9 @@ def say_quality(report: "QualityReport", findings: bool) -> None:
         return
     if not findings:
         say(report.advice)
+        for finding in report.findings:
+            say("")
+            say_finding(finding)
         if len(report.problems) > _CARDS:
             say("")
             say_problems(report.problems)
@@ -85,8 +91,9 @@ def say_quality(report: "QualityReport", findings: bool) -> None:
             for problem in report.problems:
                 say("")
                 say_problem(problem)
-        if report.problems:
+        if report.problems or report.findings:
             say("")
+        say_closed(report.closed)
     elif report.hours:
         say_table(["hour (UTC)", "metric", "outcome", "severity", "expectation", "of", "found"], list(_rows(report)))
         say("")

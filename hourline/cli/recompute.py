@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.chosen_hours import chosen_metrics, note_pending, past_range, refuse_open
+from hourline.cli.findings import note_findings
 from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.recompute_report import (
@@ -17,6 +18,7 @@ from hourline.cli.recompute_report import (
     start_in_words,
     write_results,
 )
+from hourline.exit_status import FOUND
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import wall_clock
 
@@ -40,6 +42,8 @@ def recompute(
 ) -> None:
     """Recompute hours, audit them and publish them. Choose a range, or the hours of a problem. By default, these are
     the hours that `hourline plan` lists. They are computed from the archived events.
+    It then records what is found of sources; with the hours of the plan, the exit status is 4 when a finding of
+    severity `fail` is open.
     """
     if (start is None) != (end is None):
         raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")
@@ -47,6 +51,7 @@ def recompute(
         raise UsageError("give --problem alone: it names its hours and metrics")
     declared = load(project, workspace)
     from batch_layer.decoding.to_decode import sources_to_decode
+    from batch_layer.findings import look_and_record
     from batch_layer.plan import plan as plan_hours
     from batch_layer.plan import plan_problem, plan_range
     from batch_layer.recompute import recompute as recompute_hours
@@ -83,6 +88,10 @@ def recompute(
         )
     if not planned and not done:
         say("nothing to recompute" + ("" if hours is None else ": no source has an hour in that range"))
-    write_results(results, declared, since or began, hours)
+    findings = look_and_record(declared, on_waiting=report_waiting)
+    write_results(results, declared, since or began, hours, findings)
     note_pending(declared)
+    note_findings(findings)
     exit_if_blocked(done)
+    if hours is None and problem is None and any(one.fails for one in findings):
+        raise typer.Exit(FOUND)

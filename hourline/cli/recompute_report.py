@@ -1,7 +1,7 @@
 """The output of ``recompute``, ``backfill`` and ``import`` about a recompute: its lines, results and exit status."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from hourline_core.model.hours import HOUR, HourRange, hour_text
 if TYPE_CHECKING:
     from batch_layer.plan import PlannedHour
     from batch_layer.publish import Recomputed
+    from hourline_core.ledger.finding import Finding
     from hourline_core.model import Project
 
 _MOST_NAMES = 6
@@ -51,12 +52,21 @@ def report_published(done: "Recomputed") -> None:
         say(f"blocked {_by_metric(done.blocked)}: the recomputed rows did not pass their audit")
 
 
-def write_results(file: Path | None, project: "Project", since: datetime, hours: HourRange | None) -> None:
-    """Write what was recomputed of ``hours`` (None: all) since a moment (UTC) to the file of --results, as JSON."""
+def write_results(
+    file: Path | None,
+    project: "Project",
+    since: datetime,
+    hours: HourRange | None,
+    findings: Sequence["Finding"] = (),
+) -> None:
+    """Write what was recomputed of ``hours`` (None: all) since a moment (UTC), and the open ``findings``, to the file
+    of --results, as JSON.
+    """
     if file is not None:
         from batch_layer.recompute_outcome import results_since
 
-        file.write_text(json.dumps(results_since(project, since, hours)))
+        told = [{"source": one.source, "severity": one.severity, "sentence": one.sentence} for one in findings]
+        file.write_text(json.dumps({**results_since(project, since, hours), "findings": told}))
 
 
 def exit_if_blocked(done: Iterable["Recomputed"]) -> None:

@@ -14,6 +14,7 @@ from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace,
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.cli.state_row import legend, state_row
 from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.ledger.finding import findings_in_one_line
 from hourline_core.model.natural_order import natural_key
 
 if TYPE_CHECKING:
@@ -54,12 +55,18 @@ def status(
     declared = load(project, workspace)
     if source is not None and source not in declared.sources:
         raise UsageError(f"there is no source '{source}'{did_you_mean(source, declared.sources)}")
+    from serving_layer import connect
+    from serving_layer.reports.findings import find_findings
     from serving_layer.reports.status import report_project_status
 
     report = report_project_status(declared, last)
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
         return
+    with connect(declared) as connection:
+        found = findings_in_one_line([one for one in find_findings(connection) if source in (None, one.source)])
+    if found:
+        say(found)
     say_status(declared, report, source, sort, partitions)
 
 

@@ -1,5 +1,5 @@
-"""The place of each table. No other file knows it. The columns of tables are here, too, except those of progress and
-coverage (progress_columns.py, coverage_rows.py).
+"""The place of each table. No other file knows it. The columns of tables are here, too, except those of progress,
+coverage and findings (progress_columns.py, coverage_rows.py, findings.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
     <tables>/rejected/<source>                   every event that was not accepted, with its record and the reason
@@ -13,6 +13,7 @@ coverage (progress_columns.py, coverage_rows.py).
     <tables>/drift                               how much each recomputed hour changed, and why
     <tables>/quality                             the findings of each recomputed hour's audit, one row per expectation
     <tables>/confirmations                       the gaps that a person has confirmed
+    <tables>/findings                            what a person should know of a source, and when it was found
     <tables>/checksums                           of the data files of all tables, as `hourline verify` saw them first
 
 ``<declaration>`` is the hash of the metric's declaration: a changed declaration has other columns and other numbers,
@@ -302,6 +303,10 @@ class Layout:
     @property
     def confirmations(self) -> str:
         return f"{self.root}/confirmations"
+
+    @property
+    def findings(self) -> str:
+        return f"{self.root}/findings"
 
     @property
     def checksums(self) -> str:

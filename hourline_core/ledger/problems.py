@@ -7,7 +7,7 @@ and the same id for ever.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.ledger.finding import Finding
 from hourline_core.model import Expectation, Project
 from hourline_core.model.expectation import columns_of
 
@@ -258,20 +259,27 @@ def declared_expectation(project: Project, of: Identity) -> Expectation | None:
     return (exact or same)[0]
 
 
-def advice(problems: Problems, audited: int) -> str:
-    """What a person must do now, in one sentence. ``audited`` is the number of audited hours."""
+def advice(problems: Problems, audited: int, findings: Sequence[Finding] = ()) -> str:
+    """What a person must do now, in a sentence or two. ``audited`` is the number of audited hours, and ``findings`` are
+    those of sources and the speed layer that are open.
+    """
     blocking, warning = problems.blocking, problems.warning
+    failing = sum(one.fails for one in findings)
+    told = [f"{counted(failing, 'finding')} {'needs' if failing == 1 else 'need'} you."] if failing else []
     if blocking:
         hours = len({one.hour for problem in blocking for one in problem.hours})
         what = f"{counted(len(blocking), 'problem')} {'blocks' if len(blocking) == 1 else 'block'}"
-        return (
+        told.append(
             f"{what} {counted(hours, 'hour')}: fix the data or the declaration and retry, "
             "or accept what is right as it is."
         )
+    if told:
+        return " ".join(told)
+    only = [counted(len(some), word) for some, word in ((findings, "finding"), (warning, "problem")) if some]
+    if only and (audited or findings):
+        return f"You need not do anything; {' and '.join(only)} only warned."
     if not audited:
         return "Nothing has been audited yet."
-    if warning:
-        return f"You need not do anything; {counted(len(warning), 'problem')} only warned."
     return "There is nothing to do: every audited hour is published, and nothing warned."
 
 

@@ -9,6 +9,7 @@ import pydantic
 from pydantic import AfterValidator, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
+from hourline_core.model.finding_bounds import SpeedFindings
 from hourline_core.model.kafka_options import ALLOWED_OPTIONS, KafkaOption
 from hourline_core.model.schedule import AirflowSettings, ScheduleSettings
 from hourline_core.model.serving import ServeSettings
@@ -146,6 +147,9 @@ class Settings(Declaration):
 
     speed: SpeedSettings = pydantic.Field(default_factory=SpeedSettings)
     """The size and pace of micro-batches in the speed layer."""
+
+    findings: SpeedFindings = pydantic.Field(default_factory=SpeedFindings)
+    """What opens a finding about the speed layer."""
 
     batch: BatchSettings = pydantic.Field(default_factory=BatchSettings)
     """The size of batch jobs, and how long old versions are kept."""

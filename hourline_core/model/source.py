@@ -12,6 +12,7 @@ from hourline_core.model.event_time import EventTimeForm
 from hourline_core.model.expectation import Expectation, ExpectationForm, refuse_windows
 from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
+from hourline_core.model.finding_bounds import SourceFindings, severity_of
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration, Moment
 from hourline_core.model.topics import RetentionForm, TopicForm
@@ -102,6 +103,9 @@ class Source(Declaration):
     days and silence are also checked, unless this is turned off.
     """
 
+    findings: SourceFindings = SourceFindings()
+    """What opens a finding about the source. A finding is about its records as they arrive, and belongs to no hour."""
+
     clock: Literal["event_time", "wall"] = "event_time"
     """The clock that closes hours. `event_time`: the highest accepted event time of each partition, and the minimum of
     these over the partitions. `wall`: the machine's time.
@@ -190,6 +194,27 @@ class Source(Declaration):
     @model_validator(mode="after")
     def _check_expectations(self) -> Self:
         self.refuse_unfit(self.expectations)
+        return self
+
+    @model_validator(mode="after")
+    def _check_findings(self) -> Self:
+        """Refuse a bound that can never be exceeded."""
+        never = {
+            "duplicates": (self.id is None, "the source declares no id, so no duplicate is recognised"),
+            "ids_in_memory": (self.id is None, "the source declares no id, so none is in memory"),
+            "taken_by_none": (self.branch is None, "the source declares no branch, so it takes every record"),
+            "held_clock": (self.clock == "wall", "with clock: wall, no record holds the clock"),
+            "overdue_hours": (self.clock == "wall", "with clock: wall, each hour closes in time"),
+            "silent_partition": (
+                self.idle is not None or self.clock == "wall",
+                "no partition holds the clock without records: idle_partition has the bound",
+            ),
+            "idle_partition": (self.idle is None, "the source declares no idle: silent_partition has the bound"),
+        }
+        for kind in sorted(self.findings.model_fields_set):
+            unfit, why = never.get(kind, (False, ""))
+            if unfit and severity_of(self.findings, kind) != "off":
+                raise refuse(f"got a bound that nothing can exceed: {why}; leave it out", "findings", kind)
         return self
 
     @model_validator(mode="after")

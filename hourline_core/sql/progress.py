@@ -1,4 +1,4 @@
-"""Progress as DuckDB SQL. No other SQL names its columns.
+"""Progress as DuckDB SQL. Only this file and arrivals.py name its columns in SQL.
 
 All of it reads ``hourline.progress_<source>``, in which a micro-batch has a row for each topic that it has read. Old
 rows are compacted. A compacted row stands for the micro-batches since the sequence before it, and has the sums of their

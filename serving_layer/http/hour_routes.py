@@ -21,6 +21,7 @@ from serving_layer.http.metric_query import parse_hours
 from serving_layer.http.report_pages import with_addresses
 from serving_layer.reports.cell import NotFoundError, find_tables
 from serving_layer.reports.drift import DriftReport, report_drift
+from serving_layer.reports.findings import SourceFinding, closed_findings, describe_finding, find_findings
 from serving_layer.reports.late import LateHour, list_late_hours
 from serving_layer.reports.quality import QualityReport, report_quality
 from serving_layer.reports.status import ProjectStatus, report_status
@@ -73,6 +74,15 @@ class StatusAnswer(ProjectStatus):
     """The token of the snapshot."""
     recomputing: list[Recomputation]
     """The running recompute. Empty: none runs."""
+
+
+class FindingsAnswer(Described):
+    """Findings about sources and the speed layer."""
+
+    findings: list[SourceFinding]
+    """Those that are open: the ones that fail first."""
+    closed: list[SourceFinding]
+    """Those that a run of the batch layer has closed within the last day."""
 
 
 class LateAnswer(Described):
@@ -210,6 +220,19 @@ async def quality(
             connection, moment, parameters.metric, failed=parameters.failed, blocked=parameters.blocked
         )
         return with_addresses(connection.project, report.model_dump())
+
+    return await answering.report(request, work)
+
+
+@routes.get("/findings", response_model=FindingsAnswer)
+async def findings(request: Request, answering: TheAnswering) -> Response:
+    """What is found of the sources and the speed layer now, and what was closed within the last day."""
+
+    def work(connection: Connection) -> FindingsAnswer:
+        return FindingsAnswer(
+            findings=list(map(describe_finding, find_findings(connection))),
+            closed=list(map(describe_finding, closed_findings(connection))),
+        )
 
     return await answering.report(request, work)
 

@@ -1,4 +1,4 @@
-"""Reports the open problems, and the findings of the newest audit of each hour: `hourline quality`."""
+"""Reports the open problems, what is found of the sources, and the newest audit of each hour: `hourline quality`."""
 
 import json
 from collections import Counter
@@ -14,6 +14,7 @@ from hourline_core.model.hours import HOUR
 from hourline_core.sql.literals import literal
 from serving_layer.connection import Connection
 from serving_layer.described import Described
+from serving_layer.reports.findings import SourceFinding, closed_findings, describe_finding, find_findings
 from serving_layer.reports.problems import QualityProblem, describe_problem, find_problems
 
 
@@ -87,7 +88,13 @@ class QualityReport(Described):
     """What audits found. The counts are of hours × metrics, by the outcome of their newest audit."""
 
     advice: str
-    """What a person must do now, in one sentence."""
+    """What a person must do now, in a sentence or two."""
+    findings: list[SourceFinding]
+    """What is found of the sources and the speed layer now: those that fail first. It is left out if an hour, or what
+    is blocked or has failed, is asked for.
+    """
+    closed: list[SourceFinding]
+    """Those that a run of the batch layer has closed within the last day."""
     problems: list[QualityProblem]
     """The open problems: those that block first, then those of the newest hours."""
     audited: int
@@ -153,8 +160,14 @@ def report_quality(
         for problem in problems.open
         if metric in (None, *problem.metrics) and (hour is None or hour in problem.by_hour)
     ]
+    of_source = None if metric is None else connection.project.metrics[metric].source
+    whole = hour is None and not failed and not blocked
+    findings = [one for one in find_findings(connection) if of_source in (None, one.source)] if whole else []
+    closed = [one for one in closed_findings(connection) if of_source in (None, one.source)] if whole else []
     return QualityReport(
-        advice=advice(replace(problems, open=concerned), audited),
+        advice=advice(replace(problems, open=concerned), audited, findings),
+        findings=list(map(describe_finding, findings)),
+        closed=list(map(describe_finding, closed)),
         problems=[
             describe_problem(connection.project, problem, connection.taken)
             for problem in concerned

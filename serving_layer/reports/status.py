@@ -14,6 +14,7 @@ from hourline_core.model.topics import names_of
 from hourline_core.runtime.topic_absence import absent_topics
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import COUNTS, counts_sql
+from hourline_core.sql.quarantine import quarantined_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.gaps import GapReport, list_gaps
@@ -353,18 +354,8 @@ def _source(
 
 def _count_quarantined(connection: Connection, source: Source, sequence: int) -> int:
     """The rows of the quarantine that are about the declarations that are served."""
-    served = [tables for tables in connection.snapshot.served if tables.source.name == source.name]
-    if not served or f"quarantine/{source.name}" not in connection.snapshot.other_tables:
-        return 0
-    counted = " OR ".join(
-        f"(declaration = {literal(tables.declaration)} AND metric = {literal(tables.metric.name)} "
-        f"AND sequence >= {tables.complete_from})"
-        for tables in served
-    )
-    ((number,),) = connection.sql(
-        f"SELECT count(*) FROM hourline.quarantine_{source.name} WHERE sequence <= {sequence} AND ({counted})"
-    ).fetchall()
-    return int(number)
+    query = quarantined_sql(connection.snapshot, source, sequence)
+    return int(connection.sql(f"SELECT events FROM ({query})").fetchall()[0][0]) if query else 0
 
 
 def _in_kafka(readings: Mapping[str, TopicReading], offsets: TopicOffsets | Unknown) -> dict[str, Any]:

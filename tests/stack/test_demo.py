@@ -20,7 +20,9 @@ from examples.nyc_flights.screen import Screen
 from examples.nyc_flights.stage import PROJECT, clear
 from hourline import connect
 from hourline_core.errors import HourlineError
+from hourline_core.ledger.findings import read_findings
 from hourline_core.runtime.lease import lease_holder
+from serving_layer.reports.findings import find_findings
 from tests.support.speed_process import alive, descendants, wait_until
 
 LONG = pytest.mark.long
@@ -57,6 +59,13 @@ def test_it_says_how_many_cells_of_each_state_agree(played: tuple[Path, str]) ->
     assert last.endswith("all equal the CSV")
     assert counts["cells"] > 10_000
     assert min(counts["final"], counts["provisional"], counts["revised"]) > 500
+
+
+@LONG
+def test_no_source_has_a_finding(played: tuple[Path, str]) -> None:
+    with connect(PROJECT, played[0]) as connection:
+        assert find_findings(connection) == []
+        assert read_findings(connection.project, datetime(2013, 1, 1, tzinfo=UTC)) == [], "none was recorded, either"
 
 
 @LONG

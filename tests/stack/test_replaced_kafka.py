@@ -130,12 +130,14 @@ def test_while_a_topic_is_gone_its_source_waits_and_the_others_are_read(rig: Kaf
         said = " ".join(status().split())
         assert "onward: its topic 'onward' was deleted, and it has waited for a new one since 2" in said
         assert "steady: its topic" not in said
+        assert "findings: onward: topic gone (fail); `hourline quality` says what to do" in said
         ensure_topic(rig.kafka, "onward", 1, {})
         rig.send("onward", 20)
         rig.send("steady", 10)
         running.wait_for(150)
         assert "onward" in running.back
-        assert "onward: its topic" not in status()
+        assert "onward: its topic" not in (said := status())
+        assert "topic gone" not in said
     running.done.result()
     rig.check("onward")
     rig.check("steady")

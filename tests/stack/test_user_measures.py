@@ -12,6 +12,7 @@ import pytest
 
 import serving_layer
 from hourline import load_project
+from serving_layer.reports.findings import find_findings
 from serving_layer.reports.status import report_project_status
 from tests.support.oracle import SourceRule
 from tests.support.project_files import write_project
@@ -49,6 +50,7 @@ def test_an_event_that_a_class_fails_for_is_in_quarantine_until_the_class_is_men
     assert quarantine(project) == [(50, "spreads", "spread", "measures/spread.py", FAILURE)]
     (status,) = report_project_status(project.project, 5).sources
     assert (status.accepted, status.quarantined) == (81, 1)
+    assert FAILURE in found_kinds(project)["quarantine"]
 
     project.recompute()
     assert answers(project) == {**before, START: (50, variance(early), "final")}
@@ -80,6 +82,7 @@ def test_an_event_that_a_class_fails_for_is_in_quarantine_until_the_class_is_men
     }
     (status,) = report_project_status(project.project, 5).sources
     assert status.quarantined == 0
+    assert "quarantine" not in found_kinds(project)
 
 
 STEP_FAILED = "ZeroDivisionError: integer division or modulo by zero, folds/trail.py:14"
@@ -166,6 +169,12 @@ def other_answers(project: StackProject) -> dict[datetime, tuple[Any, ...]]:
     with serving_layer.connect(project.project) as connection:
         rows = connection.answer("SELECT hour, n, most FROM others WHERE n > 0").fetchall()
     return {hour: tuple(values) for hour, *values in rows}
+
+
+def found_kinds(project: StackProject) -> dict[str, str]:
+    """By kind, the sentence of each finding."""
+    with serving_layer.connect(project.project) as connection:
+        return {one.kind: one.sentence for one in find_findings(connection)}
 
 
 def quarantine(project: StackProject) -> list[tuple[Any, ...]]:

@@ -1,6 +1,7 @@
 """A project of sales in shops, whose tables are written by the product's own commits, without Kafka and Spark."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from batch_layer.publication import MetricPublication, Publication
 from batch_layer.reports.audit_page import write_page
 from batch_layer.stage import stage_metric
 from hourline_core.compute.aggregation import AggregationPlan
-from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
+from hourline_core.ledger.layout import QUALITY_SCHEMA, REJECTED_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.ledger.report_pages import report_site
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
@@ -100,6 +101,18 @@ class Sales:
                 finished=datetime.now(UTC),
             )
         )
+
+    def refuse(self, count: int) -> None:
+        """One micro-batch of records that are rejected."""
+        self.sequence += 1
+        tables, now = self.source_tables, datetime.now(UTC)
+        refused = {"topic": "sales", "partition": 0, "reason": "empty value", "arrived": now}
+        rows = pa.Table.from_pylist([{**refused, "offset": number} for number in range(count)], REJECTED_SCHEMA)
+        tables.append(tables.rejected, REJECTED_SCHEMA, rows.drop_columns(["sequence"]), self.sequence)
+        last = tables.progress.last_row()
+        assert last, "something was sold"
+        row = last.without_records(self.sequence, last.source_clock, now)
+        tables.finish(replace(row, counts=RecordCounts(records=count, rejected=count)))
 
     def publish(self, *numbers: int, blocked: tuple[int, ...] = ()) -> None:
         """Recompute these hours, all of whose audits pass, but for those that are ``blocked``."""

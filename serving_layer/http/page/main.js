@@ -2,6 +2,7 @@
 
 import { ServerError, get, listen } from "./api.js";
 import { MetricCard } from "./charts.js";
+import { drawFindings } from "./findings.js";
 import { addHours, el, figure, hourKey } from "./format.js";
 import { drawHour } from "./hour.js";
 import { shortToken } from "./names.js";
@@ -249,6 +250,7 @@ function closeHour() {
 // What stands beside the numbers. Asked one after the other, so that a slow one does not hold up the rest, and only
 // while its place is on the screen.
 const reports = {
+  findings: { place: "findings", draw: (answer) => drawFindings(place("findings"), answer.findings) },
   status: { place: "sources", parameters: [["last", 1]], draw: drawStatus },
   drift: { place: "drift", draw: (answer) => drawDrift(place("drift"), { ...answer, causes: ofChosen(answer.causes) }, range, links) },
   late: { place: "late", draw: (answer) => drawLate(place("late"), ofChosen(answer.hours), range, links) },
@@ -280,7 +282,7 @@ async function keepReports() {
 }
 
 function drawReport(report) {
-  if (!report.answer || (!range && report !== reports.status)) return;
+  if (!report.answer || (!range && ![reports.status, reports.findings].includes(report))) return;
   report.draw(report.answer);
   tellOpenHour();
 }

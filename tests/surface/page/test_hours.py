@@ -78,3 +78,15 @@ def test_before_the_first_event_it_says_so_and_then_shows_it(browser: Browser, t
         expect(page.locator("#strip")).to_contain_text("No event has been accepted yet", timeout=SECONDS * 1000)
         sales.sell((0, "north"))
         expect(page.locator("#strip button")).to_have_count(1, timeout=SECONDS * 1000)
+
+
+def test_what_is_found_of_a_source_stands_above_all_hours_until_it_has_gone(
+    context: BrowserContext, server: Server, sales: Sales
+) -> None:
+    page = opened(context, server)
+    expect(page.locator("#findings")).to_be_hidden()
+    sales.refuse(12)
+    expect(page.locator("#findings li.fail")).to_contain_text("sales: every record since")
+    expect(page.locator("#findings")).to_contain_text("correct source 'sales', restart the speed layer")
+    sales.sell((4, "north"), *((5, "north") for _ in range(300)))
+    expect(page.locator("#findings")).to_be_hidden()

@@ -15,7 +15,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import hourline.airflow
-from hourline.airflow import Settings
+from hourline.airflow import Settings, report_audit
 from hourline.airflow.alerts import run_is_late
 from hourline.airflow.commands import run_command
 from hourline.initialise import initialise
@@ -151,6 +151,21 @@ def test_a_status_says_whether_a_task_is_tried_again(
     with pytest.raises(AirflowException, match=f"status {status}: its sentence") as raised:
         run_command(settings, "plan")
     assert isinstance(raised.value, AirflowFailException) == for_good
+
+
+def test_a_run_logs_what_warns_and_fails_for_what_fails(caplog: pytest.LogCaptureFixture) -> None:
+    warns = {"source": "orders", "severity": "warn", "sentence": "no record has been read for 3h"}
+    fails = {"source": None, "severity": "fail", "sentence": "the speed layer has ended"}
+    report_audit({"blocked": {}, "reports": [], "findings": [warns]})
+    assert "found: orders: no record has been read for 3h" in caplog.text
+    with pytest.raises(
+        AirflowFailException, match=r"^found: speed layer: the speed layer has ended; `hourline quality`"
+    ):
+        report_audit({"blocked": {}, "reports": [], "findings": [warns, fails]})
+    with pytest.raises(
+        AirflowFailException, match=r"(?s)the speed layer has ended.*blocked by the audit.*visits: 2026"
+    ):
+        report_audit({"blocked": {"visits": ["2026-03-02T05:00Z"]}, "reports": [], "findings": [fails]})
 
 
 def test_a_projects_ids_are_what_airflow_takes_whatever_its_folder_is_called(

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.declaration_mistakes import LOWER, METRIC, SOURCE, UNCLOSED, mistakes
 
+NEVER = "got a bound that nothing can exceed"
 DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
 
 
@@ -17,6 +18,41 @@ DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
         ("clock: walls", "clock: got 'walls', allowed are event_time, wall — did you mean 'wall'?"),
         ("idle: 59s", "idle: got 59s, allowed is at least 1m"),
         ("idle: 5m\nclock: wall", "idle: got it with clock: wall, allowed with clock: event_time only"),
+        (
+            "findings: {rejected: 1}",
+            "findings.rejected.above: got 1, which no share is above: allowed is a share from 0 to below 1, such as 0.05",
+        ),
+        ("findings: {rejected: .nan}", "findings.rejected.above: got '.nan', allowed is a number"),
+        ("findings: {rejected: fial}", "findings.rejected.above: got 'fial', allowed is a number"),
+        ("findings: {silence: 5s}", "findings.silence.after: got 5s, allowed is at least 1m"),
+        (
+            "findings: {silence: {severity: of}}",
+            "findings.silence.severity: got 'of', allowed are fail, warn, off — did you mean 'off'?",
+        ),
+        ("findings: {new_reason: 3}", "findings.new_reason: got '3', allowed are fail, warn, off"),
+        ("findings: {ids_in_memory: 4}", "findings.ids_in_memory.above: got '4', allowed is a size such as 512m or 2g"),
+        ("findings: {silent: 1h}", "findings.silent: is not a known key — did you mean 'silence'?"),
+        (
+            "findings: {duplicates: 0.1}",
+            f"findings.duplicates: {NEVER}: the source declares no id, so no duplicate is recognised; leave it out",
+        ),
+        (
+            "findings: {taken_by_none: fail}",
+            f"findings.taken_by_none: {NEVER}: the source declares no branch, so it takes every record; leave it out",
+        ),
+        (
+            "findings: {held_clock: 1h}\nclock: wall",
+            f"findings.held_clock: {NEVER}: with clock: wall, no record holds the clock; leave it out",
+        ),
+        (
+            "findings: {idle_partition: 1h}",
+            f"findings.idle_partition: {NEVER}: the source declares no idle: silent_partition has the bound; leave it out",
+        ),
+        (
+            "findings: {silent_partition: 1h}\nidle: 5m",
+            f"findings.silent_partition: {NEVER}: no partition holds the clock without records: idle_partition has the "
+            "bound; leave it out",
+        ),
         ("skew: -1s", f"skew: got '-1s', {DURATIONS}"),
         ("grace: soon", f"grace: got 'soon', {DURATIONS}"),
         ("grace: -1h", f"grace: got '-1h', {DURATIONS}"),

@@ -1,0 +1,160 @@
+"""Reads the facts that findings are decided by: from a snapshot's tables in DuckDB, and from the workspace."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+
+from hourline_core.findings.facts import (
+    GapFacts,
+    PartitionFacts,
+    Quarantine,
+    Reason,
+    Recent,
+    RejectedRun,
+    Silence,
+    SourceClockFacts,
+    SourceFacts,
+    SpeedFacts,
+    Waiting,
+)
+from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.model import Project, Source
+from hourline_core.model.decoding import decoding_of
+from hourline_core.model.topics import names_of
+from hourline_core.runtime.kafka_absence import last_absence
+from hourline_core.runtime.lease import lease_holder
+from hourline_core.runtime.speed_end import last_end
+from hourline_core.runtime.topic_absence import absent_topics
+from hourline_core.sql import arrivals
+from hourline_core.sql.progress import partition_clocks_sql
+from hourline_core.sql.quarantine import quarantined_sql
+
+_REASONS = 20
+"""The maximum number of reasons that are read."""
+_SCANNED = 1_000_000
+"""The maximum number of rejected records in 28 days among which new reasons are looked for."""
+_NEW = timedelta(days=1)
+
+
+def read_speed_facts(project: Project) -> SpeedFacts:
+    """What the workspace says of the speed layer."""
+    runs = lease_holder(project.workspace, "speed") is not None
+    return SpeedFacts(runs, None if runs else last_end(project.workspace), last_absence(project.workspace))
+
+
+class FactsReader:
+    """Reads the facts of the sources of one snapshot at ``now`` (UTC). The snapshot's tables are attached."""
+
+    def __init__(
+        self, project: Project, database: duckdb.DuckDBPyConnection, snapshot: Snapshot, now: datetime
+    ) -> None:
+        self._project, self._database, self._snapshot, self._now = project, database, snapshot, now
+        self._gone = absent_topics(project.workspace)
+        self._waiting = {name for (name,) in database.execute(arrivals.SOURCES_WITH_WAITING_HOURS).fetchall()}
+
+    def read(self, source: Source) -> SourceFacts:
+        """The facts of one source. Raises duckdb.Error."""
+        place = self._project.where_declared("source", source.name)
+        facts = SourceFacts(
+            source,
+            place.rpartition(":")[0] or place,
+            gone={name: self._gone[name] for name in names_of(source.topic) if name in self._gone},
+        )
+        known = self._snapshot.progress.get(source.name)
+        if known is None:
+            return facts
+        sequence = known.sequence
+        row = self._row(arrivals.arrivals_sql(source, sequence, self._now))
+        if row and row["last"]:
+            facts = self._with_clocks(self._with_records(facts, sequence, row), sequence, row)
+        return self._with_work(facts, sequence)
+
+    def _with_records(self, facts: SourceFacts, sequence: int, row: Mapping[str, Any]) -> SourceFacts:
+        source = facts.source
+        counts = {name: row[f"recent_{name}"] for name in arrivals.COUNTS}
+        recent = Recent(row["recent_began"], row["last"], **counts)
+        first, last = row["recent_first"], row["recent_last"]
+        if recent.rejected > 0:
+            recent = replace(recent, rejected=recent.rejected - self._accepted_since(source, first, last))
+        run = None
+        if row["run_rejected"] > 0:
+            first, last = min(first, row["run_first"]), row["run_last"]
+            records = row["run_rejected"] - self._accepted_since(source, row["run_first"], last)
+            run = RejectedRun(row["run_began"], row["last"], records)
+        reasons: tuple[Reason, ...] = ()
+        if recent.rejected > 0 or run:
+            found = self._rows(arrivals.reasons_sql(source, row["run_first"] if run else first, last, _REASONS))
+            reasons = tuple(map(_reason, found))
+        new: tuple[Reason, ...] = ()
+        if reasons and row["all_rejected"] <= _SCANNED:
+            query = arrivals.new_reasons_sql(source, sequence, self._now, self._now - _NEW)
+            new = tuple(map(_reason, self._rows(query)))
+        return replace(facts, recent=recent, run=run, reasons=reasons, new_reasons=new)
+
+    def _with_clocks(self, facts: SourceFacts, sequence: int, row: Mapping[str, Any]) -> SourceFacts:
+        source = facts.source
+        if row["clock"] is not None:
+            delay = None if row["delay"] is None else timedelta(seconds=row["delay"])
+            facts = replace(facts, clock=SourceClockFacts(row["clock"], row["clock_since"], delay))
+        if row["read_last"] is None:  # only files were imported
+            return facts
+        silence = Silence(row["read_last"], timedelta(seconds=row["silence"] or 0), row["begun"])
+        clocks = self._rows(partition_clocks_sql(source, sequence))
+        names = dict(self._database.execute(arrivals.names_of_topics_sql(source)).fetchall())
+        after = (source.findings.silent_partition if source.idle is None else source.findings.idle_partition).after
+        partitions = []
+        for known in clocks:
+            of = Silence(known["arrived"], begun=row["begun"])
+            if of.exceeds(after, silence.last):  # It is silent, so what is usual matters.
+                address = known["topic_id"], known["partition"]
+                usual = self._row(arrivals.pauses_of_partition_sql(source, sequence, self._now, *address)) or {}
+                of = Silence(known["arrived"], timedelta(seconds=usual["silence"] or 0), usual["begun"])
+            name = f"{names.get(known['topic_id'], known['topic_id'])}[{known['partition']}]"
+            partitions.append(PartitionFacts(name, known["clock"], of))
+        return replace(facts, silence=silence, partitions=tuple(partitions))
+
+    def _with_work(self, facts: SourceFacts, sequence: int) -> SourceFacts:
+        source, snapshot = facts.source, self._snapshot
+        if snapshot.progress[source.name].has_gaps:
+            gaps = self._rows(
+                f'SELECT sequence, sum("end" - first)::BIGINT AS records, min(accepted) AS found '
+                f"FROM hourline.gaps_{source.name} WHERE confirmed IS NULL GROUP BY sequence ORDER BY sequence"
+            )
+            found = (GapFacts(f"{source.name}.{gap['sequence']}", gap["records"], gap["found"]) for gap in gaps)
+            facts = replace(facts, gaps=tuple(found))
+        if (query := quarantined_sql(snapshot, source, sequence)) and (row := self._row(query)) and row["events"]:
+            facts = replace(facts, quarantine=Quarantine(row["events"], row["file"], row["message"], row["arrived"]))
+        if source.name in self._waiting:
+            served = [tables for tables in snapshot.served if tables.source.name == source.name]
+            complete_from = {tables.metric.name: tables.complete_from for tables in served}
+            row = self._row(arrivals.waiting_hours_sql(source, sequence, complete_from))
+            if row and row["hours"] and row["since"]:
+                facts = replace(facts, waiting=Waiting(row["hours"], row["since"]))
+        if source.id is not None and facts.clock:
+            row = self._row(arrivals.ids_sql(source, facts.clock.time - source.id_horizon))
+            facts = replace(facts, ids=row["events"] if row else 0)
+        return facts
+
+    def _accepted_since(self, source: Source, first: int, last: int) -> int:
+        """The number of rejected records of these sequences that were decoded anew as events."""
+        if f"decoded/{source.name}/{decoding_of(source).hash}" not in self._snapshot.other_tables:
+            return 0
+        ((count,),) = self._database.execute(arrivals.accepted_since_sql(source, first, last)).fetchall()
+        return int(count)
+
+    def _row(self, query: str) -> dict[str, Any] | None:
+        return next(iter(self._rows(query)), None)
+
+    def _rows(self, query: str) -> list[dict[str, Any]]:
+        return [
+            {name: value.astimezone(UTC) if isinstance(value, datetime) else value for name, value in row.items()}
+            for row in self._database.execute(query).to_arrow_table().to_pylist()
+        ]
+
+
+def _reason(row: Mapping[str, Any]) -> Reason:
+    example = f"{row['topic']}[{row['partition']}]@{row['offset']}"
+    return Reason(row["reason"], row["records"], example, row.get("arrived"))

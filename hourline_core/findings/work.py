@@ -1,0 +1,114 @@
+"""Findings about what should run: the speed layer, its topics, and recomputes; and about what Kafka has lost."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from croniter import croniter
+
+from hourline_core.findings.facts import SourceFacts, SpeedFacts
+from hourline_core.findings.found import Found, listed, minute, roughly
+from hourline_core.model.finding_bounds import SpeedFindings
+from hourline_core.model.schedule import ScheduleSettings
+
+
+def find_in_work(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) -> Iterator[Found | None]:
+    """What is found of a source's topics, gaps and recomputes at ``now`` (UTC)."""
+    yield find_gone_topics(facts, now)
+    yield find_gaps(facts)
+    yield find_not_recomputed(facts, schedule, now)
+
+
+def find_in_speed_layer(facts: SpeedFacts, bounds: SpeedFindings, now: datetime) -> Iterator[Found | None]:
+    """What is found of the speed layer at ``now`` (UTC)."""
+    yield find_end(facts, now)
+    yield find_kafka_away(facts, bounds, now)
+
+
+def find_gone_topics(facts: SourceFacts, now: datetime) -> Found | None:
+    """Topics that were deleted."""
+    if not facts.gone:
+        return None
+    since, names = min(facts.gone.values()), listed(sorted(facts.gone))
+    return Found(
+        "topic_gone",
+        since,
+        now,
+        f"the topic {names} was deleted, and the source has waited for a new one since {minute(since)}",
+        "create the topic; or restart the speed layer, which creates it: `hourline down` and `hourline up`",
+        {"topics": sorted(facts.gone)},
+    )
+
+
+def find_gaps(facts: SourceFacts) -> Found | None:
+    """Records that Kafka deleted before they were read."""
+    if not facts.gaps:
+        return None
+    lost = sum(gap.records for gap in facts.gaps)
+    first = facts.gaps[0]
+    return Found(
+        "gap",
+        min(gap.found for gap in facts.gaps),
+        max(gap.found for gap in facts.gaps),
+        f"Kafka deleted at most {lost:,} record(s) before they were read ({listed([gap.name for gap in facts.gaps])}); "
+        "their hours are incomplete",
+        f'`hourline gaps` shows their hours; `hourline gaps --confirm {first.name} --reason "…"` relies on them as '
+        "they are",
+        {"records": lost, "gaps": [gap.name for gap in facts.gaps]},
+    )
+
+
+def find_not_recomputed(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) -> Found | None:
+    """Closed hours that nobody has recomputed in time."""
+    waiting, bound = facts.waiting, facts.source.findings.not_recomputed
+    if waiting is None:
+        return None
+    due = next_run(schedule, waiting.since) + schedule.deadline
+    if now - due <= bound.after:
+        return None
+    return Found(
+        "not_recomputed",
+        waiting.since,
+        now,
+        f"{waiting.hours:,} closed hour(s) wait for a recompute, the first since {minute(waiting.since)}; by the "
+        f"schedule, it was due at {minute(due)}",
+        "`hourline recompute`; see whether Airflow runs: `hourline airflow up` starts it",
+        {"hours": waiting.hours},
+    )
+
+
+def find_end(facts: SpeedFacts, now: datetime) -> Found | None:
+    """The speed layer has ended by itself."""
+    if facts.ended is None or facts.runs:
+        return None
+    at = facts.ended.at or facts.seen or now
+    why = facts.ended.reason or "its process was killed"
+    return Found(
+        "ended",
+        at,
+        max(at, now),
+        f"the speed layer has ended, and nobody told it to: {why.rstrip('.')}",
+        "`hourline up` starts it",
+        {},
+    )
+
+
+def find_kafka_away(facts: SpeedFacts, bounds: SpeedFindings, now: datetime) -> Found | None:
+    """Kafka does not answer."""
+    away = facts.away
+    if away is None or away.until or now - away.since <= bounds.kafka_away.after:
+        return None
+    return Found(
+        "kafka_away",
+        away.since,
+        now,
+        f"Kafka has been away for {roughly(now - away.since)}: {away.reason.rstrip('.')}",
+        "bring Kafka back; the speed layer then goes on by itself",
+        {"seconds": (now - away.since).total_seconds()},
+    )
+
+
+def next_run(schedule: ScheduleSettings, moment: datetime) -> datetime:
+    """When the hourly run after ``moment`` is due, by the schedule's cron."""
+    due: datetime = croniter(schedule.cron, moment.astimezone(ZoneInfo(schedule.timezone))).get_next(datetime)
+    return due.astimezone(moment.tzinfo)
