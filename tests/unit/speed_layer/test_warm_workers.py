@@ -16,6 +16,7 @@ class Spark:
 
     def __init__(self, ended: bool = False) -> None:
         self.jobs = threading.Semaphore(0)
+        self.may_work = threading.Event()
         self.ended = ended
 
     def range(self, _: int) -> "Spark":
@@ -25,6 +26,7 @@ class Spark:
         return self
 
     def collect(self) -> None:
+        assert self.may_work.wait(SECONDS)
         self.jobs.release()
         if self.ended:
             raise ConnectionError
@@ -38,6 +40,7 @@ def test_a_worker_does_something_now_and_then_until_spark_ends(
     spark, before = Spark(ended), set(threading.enumerate())
     with warm_workers.warm_workers(cast(Any, spark)):
         (thread,) = set(threading.enumerate()) - before
+        spark.may_work.set()
         for _ in range(jobs):
             assert spark.jobs.acquire(timeout=SECONDS)
         if ended:
