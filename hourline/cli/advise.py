@@ -66,7 +66,7 @@ def _say_report(report: "GraceReport") -> None:
     if report.imported:
         say(f"left out: {report.imported:,} imported events, which are never late")
     if report.unknown:
-        say(f"left out: {report.unknown:,} events of Hourline 0.2, which have no time of arrival")
+        say(f"left out: {report.unknown:,} events of an earlier Hourline 0.2, which have no time of arrival")
     say("")
     floor = min(99, math.floor(100 * min(cost.in_time for cost in report.graces)))
     say_table(

@@ -33,7 +33,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     for metric, hour in metrics_without_record(declared):
         note(
             f"{declared.where_declared('metric', metric.name, ())}: uses `record`; events up to "
-            f"{hour_text(hour)} were archived by Hourline 0.2 or earlier, and have only the address; the rest is null"
+            f"{hour_text(hour)} were archived by an earlier Hourline 0.2, and have only the address; the rest is null"
         )
     for line in notes_on_raw_records(declared):
         note(line)

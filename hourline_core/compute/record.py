@@ -27,7 +27,7 @@ def with_record(events: DataFrame, source: Source) -> DataFrame:
     key (of the source's ``key_type``, null if it is not of this type), headers (map<string, string>: UTF-8, invalid
     bytes become U+FFFD), timestamp (UTC), timestamp_type (create or log_append), topic, partition (int), offset
     (bigint), place (int), arrived (UTC). A row of a file has no key, headers and timestamp. All but the address and
-    place may also be null for events that were archived by Hourline 0.2 or earlier.
+    place may also be null for events that were archived by an earlier Hourline 0.2.
     """
     columns = {
         "key": _decoded_key(source),

@@ -42,12 +42,12 @@ COVERAGE_COLUMNS: Columns = {
     "decoding": Column(
         pa.string(),
         "The decoding of the source by which the published recompute counted events. Null in other rows, and in hours "
-        "that Hourline 0.2 or earlier published.",
+        "that an earlier Hourline 0.2 published.",
     ),
     "blocked_decoding": Column(
         pa.string(),
         "In a blocked hour: the decoding of the source by which that recompute counted events. Null in other rows, and "
-        "in hours that Hourline 0.2 or earlier blocked.",
+        "in hours that an earlier Hourline 0.2 blocked.",
     ),
 }
 COVERAGE_SCHEMA = schema_of(COVERAGE_COLUMNS)
@@ -69,7 +69,7 @@ class CoveredHour:
     """The version of the final table that published it."""
     published: datetime
     decoding: str | None = None
-    """The hash of the decoding by which its events were counted. None: Hourline 0.2 or earlier published it."""
+    """The hash of the decoding by which its events were counted. None: an earlier Hourline 0.2 published it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class BlockedHour:
     covered: CoveredHour | None
     """What was published before. None: nothing was."""
     blocked_decoding: str | None = None
-    """The hash of the decoding by which that recompute counted events. None: Hourline 0.2 or earlier blocked it."""
+    """The hash of the decoding by which that recompute counted events. None: an earlier Hourline 0.2 blocked it."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ _ADDRESS = {
     PLACE: Column(
         pa.int32(),
         "The place of the event in its record, from 0, if the source declares `explode`; else 0. Null is 0, too: "
-        "Hourline 0.2 or earlier read it.",
+        "an earlier Hourline 0.2 read it.",
     ),
 }
 """The identity of an event: topic id, partition, offset and place. Without the place, that of its record. The topic's
@@ -70,17 +70,17 @@ EVENT_COLUMNS: Columns = {
         ),
         "The rest of the Kafka record: key and headers as bytes, and Kafka's timestamp, which the producer (`create`) "
         "or the broker (`log_append`) has set. `arrived`: when the micro-batch that read it was planned. Null: "
-        "Hourline 0.2 or earlier archived the event.",
+        "an earlier Hourline 0.2 archived the event.",
     ),
     # They have the prefix for the same reason as the place.
     VALUE: Column(
         pa.binary(),
         "The bytes of the record's value, on the row of its first event. Null: they are on another row of the record, "
-        "here or in rejected, or were not kept (`raw: false`, or Hourline 0.2 or earlier).",
+        "here or in rejected, or were not kept (`raw: false`, or an earlier Hourline 0.2).",
     ),
     DECODING: Column(
         pa.string(),
-        "The hash of the declared settings that made the event of the record. Null: Hourline 0.2 or earlier did.",
+        "The hash of the declared settings that made the event of the record. Null: an earlier Hourline 0.2 did.",
     ),
 }
 """The first columns of the events table. The source's declared fields follow, with the names of ``stored_names``."""
@@ -125,7 +125,7 @@ REJECTED_COLUMNS: Columns = {
     "timestamp_type": Column(pa.string(), "`create`: the producer's timestamp. `log_append`: the broker's."),
     "decoding": Column(
         pa.string(),
-        "The hash of the declared settings by which it was rejected. Null: Hourline 0.2 or earlier rejected it.",
+        "The hash of the declared settings by which it was rejected. Null: an earlier Hourline 0.2 rejected it.",
     ),
 }
 REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)

@@ -10,7 +10,7 @@ from hourline_core.storage.opening import exists, open_table
 
 
 def metrics_without_record(project: Project) -> list[tuple[Metric, datetime]]:
-    """The metrics that name ``record``, of sources with events that Hourline 0.2 or earlier has archived; each with the
+    """The metrics that name ``record``, of sources with events that an earlier Hourline 0.2 has archived; each with the
     newest hour (UTC) that may have such events. Only the logs of the tables are read. Raises TableError.
     """
     layout = Layout.of(project)

@@ -87,7 +87,7 @@ PROGRESS_COLUMNS: Columns = {
         ),
         "The clock of each partition after it: its highest event time that counts, when its last record arrived, the "
         "event times that wait for others to confirm them, and the number of records that none has confirmed. Null: "
-        "Hourline 0.2 or earlier has written the row.",
+        "an earlier Hourline 0.2 has written the row.",
     ),
     "cluster": Column(
         pa.string(),
@@ -98,7 +98,7 @@ PROGRESS_COLUMNS: Columns = {
             pa.struct({"partition": pa.int32(), "offset": pa.int64(), "timestamp": TIMESTAMP, "checksum": pa.string()})
         ),
         "The last record that was read of each partition: Kafka's timestamp of it, and a checksum of its key, value "
-        "and headers. In a reset: those that Kafka still had. Null: Hourline 0.2 or earlier has written the row.",
+        "and headers. In a reset: those that Kafka still had. Null: an earlier Hourline 0.2 has written the row.",
     ),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
     "finished": Column(TIMESTAMP, "When the micro-batch was finished."),

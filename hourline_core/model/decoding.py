@@ -26,7 +26,7 @@ class Decoding:
     """How records become events, by one declaration of their source."""
 
     hash: str
-    """12 hexadecimal digits. Empty: that of records which Hourline 0.2 or earlier has archived, without their bytes."""
+    """12 hexadecimal digits. Empty: that of records which an earlier Hourline 0.2 has archived, without their bytes."""
     declared: Mapping[str, Any]
     """The settings that it is made of, as JSON values; ``fields`` by name."""
     raw: bool = True

@@ -81,8 +81,8 @@ class GraceReport(Described):
     imported: int
     """The number of imported events, which are left out."""
     unknown: int
-    """The number of events without a time of arrival, which are left out if the clock is `wall`. Hourline 0.2 or
-    earlier archived them.
+    """The number of events without a time of arrival, which are left out if the clock is `wall`. An earlier Hourline
+    0.2 archived them.
     """
     graces: list[GraceCost]
     """The graces that are compared, by length. The declared one is among them."""
@@ -243,7 +243,7 @@ def _nothing(source: Source, hours: HourRange, imported: int, unknown: int) -> s
     if unknown:
         return (
             f"the {unknown:,} events of '{source.name}' in {hours} have no time of arrival, which `clock: wall` "
-            "needs: Hourline 0.2 or earlier archived them; give a later range with --from and --to"
+            "needs: an earlier Hourline 0.2 archived them; give a later range with --from and --to"
         )
     but = f" but {imported:,} imported ones, which have no delay" if imported else ""
     return f"'{source.name}' has no events in the ended hours {hours}{but}; give another range with --from and --to"

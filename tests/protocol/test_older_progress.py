@@ -20,7 +20,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A workspace as Hourline 0.2 has left it."""
+    """A workspace as an earlier Hourline 0.2 has left it."""
     with tarfile.open(FOLDER / "0.2.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     return load_project(tmp_path, {"KAFKA": "localhost:1"})

@@ -70,5 +70,5 @@ def test_what_is_stored_with_a_table_gives_back_the_same_declaration() -> None:
     assert declaration_hash(stored_source, stored_metric) == declaration_hash(source, metric)
     assert stored_source.event_fields == ("delay", "seen", "item")
     older = json.loads(to_stored(flights_source(), metric))
-    del older["source"]["explode"]  # as Hourline 0.2 wrote it
+    del older["source"]["explode"]  # as an earlier Hourline 0.2 wrote it
     assert from_stored(json.dumps(older), now, metric.window)[0].explode == {}
