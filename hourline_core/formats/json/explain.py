@@ -26,6 +26,16 @@ _LONGEST = 80
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _OTHER_SCALAR = re.compile(r"[^\s,\[\]{}\"]++")
+_AT_ONCE = 1000
+"""The number of elements of an array, or members of a map, that are looked at together until one is refused."""
+_WITHIN = rf"(?:[^\[\]{{}}\"]++|{_STRING.pattern})*+"
+_FLAT = rf"(?:{_OTHER_SCALAR.pattern}|{_STRING.pattern}|\[{_WITHIN}\]|\{{{_WITHIN}\}})"
+"""A value without objects and arrays within each other."""
+_COMMA = rf"{_SPACE.pattern},{_SPACE.pattern}"
+_ELEMENTS = re.compile(rf"(?:{_FLAT}{_COMMA}){{{_AT_ONCE}}}", re.DOTALL)
+_MEMBERS = re.compile(
+    rf"(?:{_STRING.pattern}{_SPACE.pattern}:{_SPACE.pattern}{_FLAT}{_COMMA}){{{_AT_ONCE}}}", re.DOTALL
+)
 _JSON = ScalarType("json")
 _OPENINGS = {StructType: "{", MapType: "{", ArrayType: "["}
 # A number is only skipped, so its digits do not matter.
@@ -147,12 +157,15 @@ class _Walk:
         match = _SPACE.match(self._text, place)
         return match.end() if match else place
 
-    def _members(self, place: int, rules: _Rules, path: str = "") -> int:
+    def _members(self, place: int, rules: _Rules, path: str = "", of_map: _Rule | None = None) -> int:
         place = self._skip_space(place + 1)
         if self._text[place] == "}":
             return place + 1
         last: dict[str | None, int] | None = None
+        numbers = count()
         while True:
+            if of_map and next(numbers) % _AT_ONCE == 0:
+                place = self._pass_taken(place, of_map, _MEMBERS, "{}")[0]
             name, begin = self._member(place, path)
             place = -1
             for inner, rule in rules(name):
@@ -187,16 +200,30 @@ class _Walk:
             pass
         return last
 
-    def _elements(self, place: int, rule: _Rule, path: str) -> int:
+    def _elements(self, place: int, of_array: _Rule, path: str) -> int:
         place = self._skip_space(place + 1)
         if self._text[place] == "]":
             return place + 1
-        for index in count():
-            place = self._skip_space(self._value_of(place, rule, f"{path}[{index}]"))
+        rule, passed = of_array.parts[""], 0
+        for number in count():
+            if number % _AT_ONCE == 0:
+                place, more = self._pass_taken(place, of_array, _ELEMENTS, "[]")
+                passed += more
+            place = self._skip_space(self._value_of(place, rule, f"{path}[{passed + number}]"))
             if self._text[place] == "]":
                 break
             place = self._past(place, ",")
         return place + 1
+
+    def _pass_taken(self, place: int, rule: _Rule, several: re.Pattern[str], brackets: str) -> tuple[int, int]:
+        """The place behind elements or members that are all taken, and their number: a multiple of _AT_ONCE."""
+        passed = 0
+        while found := several.match(self._text, place):
+            written = self._value[place : found.end()].rstrip(b", \t\n\r")
+            if rule.judge(brackets[0].encode() + written + brackets[1].encode()) is not _Verdict.TAKEN:
+                break
+            place, passed = found.end(), passed + _AT_ONCE
+        return place, passed
 
     def _value_of(self, place: int, rule: _Rule, path: str) -> int:
         if self._text.startswith("null", place):
@@ -205,10 +232,12 @@ class _Walk:
         if self._text[place] == _OPENINGS.get(type(tree)):
             match tree:
                 case ArrayType():
-                    return self._elements(place, rule.parts[""], path)
+                    return self._elements(place, rule, path)
                 case MapType():
                     part = rule.parts[""]
-                    return self._members(place, lambda name: [(f"{path}['{_shorten(name or '')}']", part)], path)
+                    return self._members(
+                        place, lambda name: [(f"{path}['{_shorten(name or '')}']", part)], path, of_map=rule
+                    )
                 case StructType():
                     parts = rule.parts
                     return self._members(place, lambda name: [(f"{path}.{name}", parts[name])] if name in parts else [])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hourline_core.formats.json import JsonDecoder
+from hourline_core.formats.json.explain import _Rule
 from hourline_core.model.fields import Field
 
 TYPES = {
@@ -224,3 +225,49 @@ def check_reason(record: bytes, reason: str) -> None:
             value = json.loads(record.decode(errors="surrogateescape"), parse_constant=int)
             if not isinstance(value, dict):
                 raise ValueError(reason)
+
+
+ELEMENTS: dict[str, tuple[str, list[Any]]] = {
+    "int": ("int", [1, -20, None]),
+    "decimal": ("decimal(4,1)", [1.5, "2.5", None]),
+    "text": ("string", ["a,b", '"]}', "\\", "é", ""]),
+    "struct": ("struct<a: int, b: string>", [{"a": 1, "b": "},{"}, {}, {"c": 2}, None]),
+    "flat": ("array<int>", [[1, 2], [], None]),
+    "deep": ("array<array<int>>", [[[1], []], [None]]),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+@pytest.mark.parametrize("form", ["array<{}>", "map<string, {}>"])
+def test_the_one_bad_element_of_many_is_named(name: str, form: str) -> None:
+    kind, values = ELEMENTS[name]
+    decoder = JsonDecoder({"many": Field(type=form.format(kind))})
+    rand = random.Random(f"{name} {form}")  # noqa: S311 (the same each time)
+    texts = [json.dumps(rand.choice(values), ensure_ascii=False) for _ in range(2200)]
+    assert written(decoder, form, texts) is None
+    bad = '{"a": "x"}' if name == "struct" else "{}" if name != "text" else "1"
+    for place in (0, 1000, 2100):
+        path = f"['{place}']" if form.startswith("map") else f"[{place}]"
+        reason = written(decoder, form, [*texts[:place], bad, *texts[place:]]) or ""
+        assert reason.startswith(f"field 'many{path}{'.a' if name == 'struct' else ''}': got ")
+        reason = written(decoder, form, [*texts[:place], "tru", *texts[place:]]) or ""
+        assert reason.startswith((f"field 'many{path}': got tru, want ", "invalid JSON: "))
+
+
+def test_elements_before_the_bad_one_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged, judge = [], _Rule.judge
+    monkeypatch.setattr(_Rule, "judge", lambda rule, text: judged.append(len(text)) or judge(rule, text))  # type: ignore[func-returns-value]
+    decoder = JsonDecoder({"many": Field(type="array<int>")})
+    assert written(decoder, "array<int>", ["1"] * 50_000 + ['"x"']) == "field 'many[50000]': got \"x\", want int"
+    assert len(judged) < 1100
+
+
+def written(decoder: JsonDecoder, form: str, texts: list[str]) -> str | None:
+    """The reason of a record with these elements, or members named by their places."""
+    of_map = form.startswith("map")
+    parts = [f'"{place}": {text}' if of_map else text for place, text in enumerate(texts)]
+    body = " ,\n".join(parts)
+    (reason,) = decode(f'{{"many": {"{" if of_map else "["}{body}{"}" if of_map else "]"}}}'.encode(), decoder=decoder)[
+        1
+    ]
+    return reason
