@@ -10,6 +10,7 @@ import pandas as pd
 from great_expectations.core import ExpectationValidationResult
 
 from batch_layer.audit.declared_expectations import Check
+from hourline_core.model.value_text import value_text
 
 ROWS_KEPT = 20
 """The maximum number of failing rows that are kept of an expectation and hour, for the reports."""
@@ -78,7 +79,7 @@ def find_by_hour(
         )
         words = f"{len(rows):,} of {sizes[hour]:,} rows" if rows else ""
         if rows and sizes[hour] == 1:  # a fact: its values say more
-            words = ", ".join(f"{name}: {_shorten(rows[0].get(name))}" for name in check.columns)
+            words = ", ".join(f"{name}: {_shorten(value_text(rows[0].get(name)))}" for name in check.columns)
         if rows and observed is not None:
             words = f"{observed:,.6g}, where {_describe_bounds(check, lower, upper)}"
         findings.append(Finding(hour, check, not rows, words, observed, lower, upper, len(rows), _dump(rows)))
@@ -110,7 +111,7 @@ def find_in_hour(check: Check, result: ExpectationValidationResult, hour: str) -
             and "element_count" not in details
             and (listed := details.get(f"partial_{name}_list"))
         ):
-            words = f"{name}: {_shorten(', '.join(sorted(map(str, listed))))}"
+            words = f"{name}: {_shorten(', '.join(sorted(map(value_text, listed))))}"
     rows = details.get("unexpected_index_list") or details.get("partial_unexpected_index_list") or []
     lower, upper = (_find_number(check.parameters.get(name)) for name in ("min_value", "max_value"))
     return Finding(hour, check, bool(result.success), words, _find_number(value), lower, upper, unexpected, _dump(rows))

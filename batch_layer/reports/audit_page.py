@@ -20,6 +20,7 @@ from batch_layer.reports.words import columns, number, observed
 from hourline_core.ledger.problems import NEW, counted, read_row
 from hourline_core.ledger.report_pages import anchor, page_name, page_path
 from hourline_core.model import Project
+from hourline_core.model.value_text import value_text
 
 SHOWN_ROWS = 20
 """The maximum number of failing rows that are shown of an expectation."""
@@ -137,7 +138,7 @@ def _failure(project: Project, trend: Trend, line: Line, audited: set[int], rows
         found=[(_tell_hours(hours), words) for words, hours in list(found.items())[:_SHOWN_FINDINGS]],
         other=f"and {counted(len(others), 'other finding')}, in {hours}" if others else "",
         columns=names,
-        rows=[[shorten(row[name]) if name in row else "" for name in names] for row in shown[:SHOWN_ROWS]],
+        rows=[[shorten(value_text(row[name])) if name in row else "" for name in names] for row in shown[:SHOWN_ROWS]],
         more=count - min(len(shown), SHOWN_ROWS) if shown else 0,
     )
 

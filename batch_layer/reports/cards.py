@@ -14,6 +14,7 @@ from batch_layer.reports.words import bounds, columns, number, sentence
 from hourline_core.ledger.problems import FailedHour, Identity, Problem, counted, declared_expectation, tell_found
 from hourline_core.ledger.report_pages import page_name, page_path
 from hourline_core.model import Project
+from hourline_core.model.value_text import value_text
 
 _ROWS = 3
 _BESIDE = 3
@@ -119,7 +120,7 @@ def _card(project: Project, problem: Problem, line: Line | None, moment: datetim
         link=declared.link if declared else None,
         readers=_readers(problem),
         columns=names,
-        rows=[[shorten(row[name]) if name in row else "" for name in names] for row in rows],
+        rows=[[shorten(value_text(row[name])) if name in row else "" for name in names] for row in rows],
         failing="" if problem.failing_rows is None else counted(problem.failing_rows, "failing row"),
         more=max((problem.failing_rows or 0) - len(rows), 0) if rows else 0,
         page=page_path(newest.publication, page_name(of.source, of.metric)),
@@ -140,7 +141,7 @@ def _found_of_all(problem: Problem) -> str:
 
 
 def _value(value: Any) -> str:
-    return number(value) if isinstance(value, float) else "null" if value is None else str(value)
+    return number(value) if isinstance(value, float) else value_text(value)
 
 
 def _found(one: FailedHour) -> str:

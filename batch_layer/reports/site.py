@@ -26,9 +26,8 @@ LONGEST = 160
 """The maximum number of characters that are shown of a value."""
 
 
-def shorten(value: object) -> str:
-    """``value`` as text, shortened to ``LONGEST`` characters."""
-    text = "null" if value is None else str(value)
+def shorten(text: str) -> str:
+    """``text``, shortened to ``LONGEST`` characters."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hourline.cli.output import say, say_table
 from hourline.cli.problems import tell_parameters
 from hourline_core.model.hours import hour_text
+from hourline_core.model.value_text import value_text
 
 if TYPE_CHECKING:
     from batch_layer.audit.declared_expectations import Check
@@ -80,7 +81,7 @@ def _name_outcome(finding: "Finding") -> str:
 def _describe_found(finding: "Finding") -> str:
     """What was found in words, with the values of the first row that failed."""
     row = json.loads(finding.rows[0]) if finding.rows and finding.observed is None else {}
-    values = ", ".join(f"{name}: {row[name]}" for name in finding.check.columns if name in row)
+    values = ", ".join(f"{name}: {value_text(row[name])}" for name in finding.check.columns if name in row)
     return f"{finding.found}, such as {values}" if values and values != finding.found else finding.found
 
 

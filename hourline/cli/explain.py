@@ -13,6 +13,7 @@ from hourline.cli.output import number_text, say, say_facts, say_heading, say_js
 from hourline_core.errors import UsageError
 from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.model.hours import parse_hour, parse_window_time
+from hourline_core.model.value_text import value_text
 
 if TYPE_CHECKING:
     from serving_layer.reports.cell_events import CellEvents
@@ -86,7 +87,7 @@ def _values(texts: list[str]) -> dict[str, str | None]:
 
 
 def _say(explained: "Explanation") -> None:
-    cell = "".join(f", {name} {'null' if value is None else value}" for name, value in explained.dimensions.items())
+    cell = "".join(f", {name} {value_text(value)}" for name, value in explained.dimensions.items())
     say_heading(
         f"{explained.metric}{cell}, {explained.hour:%Y-%m-%d %H:%M} UTC: ",
         explained.state,
@@ -150,8 +151,7 @@ def _describe_declaration(explained: "Explanation") -> Iterator[str]:
 
 def _events(explained: "Explanation") -> Iterator[str]:
     events = explained.events
-    values = {name: "null" if value is None else value for name, value in explained.dimensions.items()}
-    of = " and ".join(f"{name} {values[name]}" for name in events.of) or "the hour"
+    of = " and ".join(f"{name} {value_text(explained.dimensions[name])}" for name in events.of) or "the hour"
     before = f" (before {' and '.join(events.before)})" if events.before else ""
     duplicates = f"{_count(events.duplicates, 'no')} {_plural('duplicate', events.duplicates)} left out on arrival"
     late = f"{_count(events.late, 'none')} of them late"
@@ -173,8 +173,21 @@ def _events(explained: "Explanation") -> Iterator[str]:
             changes = f": {'; '.join(made.changes)}" if made.changes else ""
             what = "a recompute decodes their records anew" if made.raw else "their bytes were not kept, so they stay"
             yield f"{made.events:,} decoded by {by}, {what}{changes}"
+    yield from _quarantined(events)
     if events.decoded_anew:
         yield from _decoded_anew(events.decoded_anew)
+
+
+def _quarantined(events: "CellEvents") -> Iterator[str]:
+    if events.quarantined:
+        number = len(events.quarantined)
+        yield f"{number:,} {_plural('event', number)} of the hour in quarantine, not counted until the class is mended"
+    for one in events.quarantined[:_MOST_STRETCHES]:
+        place = f" place {one.place}" if one.place else ""
+        address = f"{one.topic}[{one.partition}] offset {one.offset}{place}"
+        yield f"{one.measure} ({one.file}) fails at {address}: {one.message}"
+    if len(events.quarantined) > _MOST_STRETCHES:
+        yield f"and {len(events.quarantined) - _MOST_STRETCHES:,} more; `--format json` has all"
 
 
 def _decoded_anew(found: "DecodedAnew") -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from hourline.cli.output import number_text, say, say_heading, say_table
 from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.model.hours import moment_text
+from hourline_core.model.value_text import value_text
 
 if TYPE_CHECKING:
     from serving_layer.reports.windows import WindowExplanation
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 def say_window(explained: "WindowExplanation") -> None:
     """Print it."""
-    cell = "".join(f", {name} {'null' if value is None else value}" for name, value in explained.dimensions.items())
+    cell = "".join(f", {name} {value_text(value)}" for name, value in explained.dimensions.items())
     say_heading(
         f"{explained.metric}{cell}, {moment_text(explained.window_start)} to {moment_text(explained.window_end)} "
         f"UTC ({explained.window}): ",

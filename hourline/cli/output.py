@@ -20,6 +20,7 @@ from rich.text import Text
 
 from hourline_core.model.hour_state import UNRELIABLE
 from hourline_core.model.hours import iso_text
+from hourline_core.model.value_text import value_text
 
 STATE_STYLES: dict[str, str] = {
     "final": "green",
@@ -155,9 +156,11 @@ def _encode(value: object) -> str:
 
 
 def number_text(value: object) -> object:
-    """Fractions with four places, which are enough to recognise them, and frequent values with their counts, such as
-    `JFK 3, LGA 1`. Other values stay as they are.
+    """Fractions with four places, which are enough to recognise them, frequent values with their counts, such as
+    `JFK 3, LGA 1`, and texts as ``value_text`` writes them. Other values stay as they are.
     """
+    if isinstance(value, str):
+        return value_text(value)
     if isinstance(value, list):
         return ", ".join(_frequent_text(one) for one in value)
     if not isinstance(value, float):
@@ -169,4 +172,5 @@ def _frequent_text(one: Mapping[str, Any]) -> str:
     value, count, error = one["value"], one["count"], one["error"]
     if value is None:  # The sketch has dropped all values.
         return f"none more than {error:,} times"
+    value = value_text(value)
     return f"{value} {count:,} to {count + error:,}" if error else f"{value} {count:,}"

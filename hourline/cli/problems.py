@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hourline.cli.output import say, say_facts, say_heading, say_table, shortest_path
 from hourline_core.ledger.problems import tell_found
+from hourline_core.model.value_text import value_text
 
 if TYPE_CHECKING:
     from serving_layer.reports.problems import QualityProblem
@@ -130,7 +131,7 @@ def tell_rows(problem: "QualityProblem") -> str:
     """The number of failing rows, and some of them."""
     if not problem.failing_rows and not problem.rows:
         return ""
-    told = [", ".join(f"{name}={value}" for name, value in row.items()) for row in problem.rows]
+    told = [", ".join(f"{name}={value_text(value)}" for name, value in row.items()) for row in problem.rows]
     return f"{problem.failing_rows or len(problem.rows):,}" + (f", such as {'; '.join(told)}" if told else "")
 
 

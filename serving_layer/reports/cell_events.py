@@ -26,6 +26,7 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
 from serving_layer.reports.decoded_anew import DecodedAnew, find_decoded_anew
+from serving_layer.reports.quarantined import QuarantinedEvent, find_quarantined
 
 
 class Stretch(Described):
@@ -101,6 +102,8 @@ class CellEvents(Described):
     """Where the events are."""
     decodings: list[MadeBy]
     """The declared settings that made the events of their records, as they were archived."""
+    quarantined: list[QuarantinedEvent]
+    """The events of the hour that the metric does not count, because one of its classes fails for them."""
     decoded_anew: DecodedAnew | None
     """What today's declaration makes of the hour's records that another one has decoded. Null: no recompute has decoded
     them.
@@ -182,6 +185,7 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         first_arrived=first,
         last_arrived=last,
         stretches=[Stretch(**row) for row in stretches.to_arrow_table().to_pylist()],
+        quarantined=find_quarantined(connection, cell),
         decodings=_decodings(connection, decodings),
         decoded_anew=decoded_anew,
     )

@@ -17,9 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
+from typer.testing import CliRunner
 
 import serving_layer
 from hourline import load_project
+from hourline.cli import app
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.ledger.layout import TIMESTAMP, Layout
@@ -250,8 +252,15 @@ def test_a_micro_batch_with_a_failing_event_is_killed_anywhere(place: str, tmp_p
     speed.check()
 
 
-def test_status_counts_what_is_in_quarantine(tmp_path: Path) -> None:
+def test_status_counts_and_explain_names_what_is_in_quarantine(tmp_path: Path) -> None:
     speed = Speed(tmp_path)
     speed.micro_batch([Event(0, 1), Event(0, 3), Event(1, 6)])
     (status,) = report_project_status(speed.project, 3).sources
     assert (status.accepted, status.quarantined) == (3, 2)
+    options = ["spreads", f"{BASE:%Y-%m-%dT%H}", "--project", str(speed.project.root)]
+    explained = CliRunner().invoke(app, ["explain", *options], catch_exceptions=False).stdout
+    assert "1 event of the hour in quarantine, not counted until the class is mended" in explained
+    failure = "AssertionError: 3 is divisible, measures/picky.py:17"
+    assert f"spread (measures/picky.py) fails at visits[0] offset 1: {failure}" in explained
+    options[0] = "counts"
+    assert "quarantine" not in CliRunner().invoke(app, ["explain", *options], catch_exceptions=False).stdout

@@ -17,20 +17,26 @@ export const longDay = (moment) => longDays.format(moment);
 export const clockTime = (moment) => moment.toISOString().slice(11, 16);
 export const dayAndHour = (moment) => `${weekdayOf(moment)} ${dateOf(moment)} ${clockTime(moment)}`;
 
+// A value of the data. A text that looks like null, like nothing or like a quoted one is in quotes, as in the commands.
+export function valueText(value) {
+  if (typeof value !== "string") return value === null ? "null" : typeof value === "object" ? JSON.stringify(value) : String(value);
+  return value !== value.trim() || ["", "null"].includes(value.toLowerCase()) || value.startsWith("'") ? `'${value}'` : value;
+}
+
 export function figure(value) {
   if (value === null || value === undefined) return "–";
-  if (typeof value === "string" && !/^-?\d+(\.\d+)?$/.test(value)) return value;
+  if (typeof value === "string" && !/^-?\d+(\.\d+)?$/.test(value)) return valueText(value);
   const known = Number(value);
   return Number.isInteger(known) || Math.abs(known) >= 1e5 ? whole.format(typeof value === "string" && !value.includes(".") ? BigInt(value) : known) : number.format(known);
 }
 
 // A measure's value. The most frequent values come as [{"value": "JFK", "count": 3, "error": 0}, …], in rows as JSON text.
 export function measured(value, type = "") {
-  if (value != null && type === "VARCHAR") return value; // "007" is no number
+  if (value != null && type === "VARCHAR") return valueText(value); // "007" is no number
   const listed = typeof value === "string" && type.endsWith("[]") ? JSON.parse(value) : value;
   if (!Array.isArray(listed)) return figure(value);
   const times = ({ count, error }) => (error ? `${figure(count)} to ${figure(count + error)}` : figure(count));
-  return listed.map((one) => (one.value === null ? `none more than ${figure(one.error)} times` : `${one.value} ${times(one)}`)).join(", ");
+  return listed.map((one) => (one.value === null ? `none more than ${figure(one.error)} times` : `${valueText(one.value)} ${times(one)}`)).join(", ");
 }
 
 export const signed = (value) => (value === null ? "changed" : `${value < 0 ? "−" : "+"}${figure(Math.abs(value))}`);

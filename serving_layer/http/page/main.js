@@ -3,7 +3,7 @@
 import { ServerError, get, listen } from "./api.js";
 import { MetricCard } from "./charts.js";
 import { drawFindings } from "./findings.js";
-import { addHours, el, figure, hourKey } from "./format.js";
+import { addHours, el, figure, hourKey, valueText } from "./format.js";
 import { drawHour } from "./hour.js";
 import { shortToken } from "./names.js";
 import { drawDrift, drawLate, drawWork, hourLink, nothing, reportLink } from "./panels.js";
@@ -77,13 +77,12 @@ function drawBar() {
   place("choice").hidden = !several() && project.metrics.length <= FEW_METRICS;
   const without = (pair) => view.where.filter((other) => other !== pair);
   place("filters").replaceChildren(
-    ...view.where.map((pair) => button(whereText(pair), [`${pair[0]} ${named(pair[1])} `, el("span", { "aria-hidden": "true" }, "×")], () => show({ where: without(pair) }), { class: "chip", "aria-label": `Without the filter ${pair[0]} ${named(pair[1])}` })),
+    ...view.where.map((pair) => button(whereText(pair), [`${pair[0]} ${valueText(pair[1])} `, el("span", { "aria-hidden": "true" }, "×")], () => show({ where: without(pair) }), { class: "chip", "aria-label": `Without the filter ${pair[0]} ${valueText(pair[1])}` })),
     ...dimensions().map((dimension) => el("select", { "data-key": `filter-${dimension}`, "aria-label": `Filter by ${dimension}`, onchange: (event) => event.target.value !== "." && show({ where: [...view.where, [dimension, JSON.parse(event.target.value)]] }) },
-      el("option", { value: "." }, dimension), (choices[dimension] ?? []).filter((value) => !view.where.some(([name, chosen]) => name === dimension && chosen === value)).map((value) => el("option", { value: JSON.stringify(value) }, named(value))))));
+      el("option", { value: "." }, dimension), (choices[dimension] ?? []).filter((value) => !view.where.some(([name, chosen]) => name === dimension && chosen === value)).map((value) => el("option", { value: JSON.stringify(value) }, valueText(value))))));
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
-const named = (value) => (value === null ? "(null)" : value === "" ? "(empty)" : value);
 const dimensions = () => [...new Set(cards.flatMap(({ metric }) => metric.dimensions.map(({ name }) => name)))];
 const several = () => project.sources.length > 1;
 const chosenSource = () => (several() ? view.source : project.sources[0]?.name ?? null);
@@ -170,7 +169,7 @@ async function drawSeries(changed) {
   drawTables();
   drawCalendar();
   await Promise.all([...cards.map((card) => drawCard(card, asked, span)), drawOpenHour(), drawOpenWindow()]);
-  place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${named(value)}`).join(", ")}` : "all dimensions together";
+  place("metrics-note").textContent = view.where.length ? `where ${view.where.map(([name, value]) => `${name} is ${valueText(value)}`).join(", ")}` : "all dimensions together";
 }
 
 async function drawCard(card, asked, span) {

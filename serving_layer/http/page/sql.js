@@ -1,7 +1,7 @@
 // The form for SQL, if the server allows it.
 
 import { ServerError, post } from "./api.js";
-import { el, figure, plural, table } from "./format.js";
+import { el, figure, plural, table, valueText } from "./format.js";
 
 const SHOWN = 500;
 
@@ -15,7 +15,7 @@ export function startSql({ form, text, result, asked }) {
       const answer = await post("sql", { sql });
       const names = answer.columns.map(({ name }) => name);
       const numeric = answer.columns.map(({ type }) => /INT|DOUBLE|FLOAT|DECIMAL|decimal/i.test(type));
-      const rows = answer.rows.slice(0, SHOWN).map((row) => names.map((name, index) => (numeric[index] ? figure(row[name]) : written(row[name]))));
+      const rows = answer.rows.slice(0, SHOWN).map((row) => names.map((name, index) => (numeric[index] ? figure(row[name]) : valueText(row[name]))));
       const more = answer.rows.length > SHOWN;
       result.replaceChildren(
         answer.rows.length ? table(names.map((name, index) => (numeric[index] ? `>${name}` : name)), rows, "Result") : el("p", { class: "note" }, "no rows"),
@@ -36,5 +36,3 @@ export function startSql({ form, text, result, asked }) {
     }
   });
 }
-
-const written = (value) => (value === null ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
