@@ -179,9 +179,10 @@ def _join_moved(job: Job, cells: list[Cell]) -> list[Cell]:
         tables = next(one for one in job.snapshot.recomputed if one.metric.name == name)
         changed = job.changed.get(tables.source.name)
         declared = DeclaredMetric(tables.source, tables.metric)
-        moved = changed.to_publish_at_once(declared, job.snapshot) if changed else ()
+        chosen = [hour for metric, hour in cells if metric == name]
+        moved = changed.to_publish_at_once(declared, job.snapshot, chosen) if changed else set()
         together = {(name, hour) for hour in moved}
-        if together.isdisjoint(joined):
+        if not together:
             continue
         between = f"{hour_text(min(moved))} and {hour_text(max(moved))} of metric '{name}'"
         failed = [

@@ -83,7 +83,7 @@ def open_job(
 
 def join_moved_hours(job: Job) -> Job:
     """``job`` with what decoding anew changes, once that is done up to the sequences of its snapshot. Hours between
-    which events move join it, so that they are published at once.
+    which events move join its own, so that they are published at once.
     """
     changed: dict[str, ChangedHours] = {}
     at_once: dict[str, set[datetime]] = {}
@@ -95,7 +95,8 @@ def join_moved_hours(job: Job) -> Job:
             continue
         changed[source.name] = of_source
         for metric in job.metrics_of(source):
-            if moved := of_source.to_publish_at_once(DeclaredMetric(source, metric), job.snapshot):
+            declared, planned = DeclaredMetric(source, metric), job.hours_of_metric(metric)
+            if moved := of_source.to_publish_at_once(declared, job.snapshot, planned):
                 at_once[metric.name] = moved
                 spanning = list_hours(
                     job.project, job.database, job.snapshot, [metric.name], HourRange.spanning(sorted(moved))

@@ -17,14 +17,17 @@ from datetime import timedelta
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from batch_layer.decoding.to_decode import DECODE_WRITER, list_decoded
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import CompactedFinal
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import SHOWN
 from hourline_core.ledger.unfinished_publication import drop_unpublished
-from hourline_core.model import Project
+from hourline_core.model import Project, Source
+from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.sql.database import open_database
@@ -71,7 +74,11 @@ class Maintenance:
         of_metrics: list[Callable[[], list[str]]] = [
             partial(step, *of) for of in sorted(named) for step in (self._final, self._staged)
         ]
-        for step in (*of_metrics, self._drift, self._quality, self._coverage, self._findings, self._backfills):
+        of_sources: list[Callable[[], list[str]]] = [
+            partial(self._decoded, source) for source in self.project.sources.values()
+        ]
+        of_project = (self._drift, self._quality, self._coverage, self._findings, self._backfills)
+        for step in (*of_metrics, *of_sources, *of_project):
             with turn(self.project.workspace, "batch", self.on_waiting):
                 lines = step()
             yield from lines
@@ -105,6 +112,26 @@ class Maintenance:
         named = [then.of(metric, declaration).staged_versions() for then in self._in_use()]
         maintenance.vacuum(self.kept_hours, {version for versions in named for version in versions})
         return maintenance.line
+
+    def _decoded(self, source: Source) -> list[str]:
+        """The tables of decodings of ``source``. One that nobody needs any more is emptied: the source is not declared
+        by it, no answer that can be repeated has hours that were published by it, and nobody has written to it since
+        then, as a process would that still has an older declaration.
+        """
+        needed = {decoding_of(source).hash, *(hash for then in self._in_use() for hash in then.decodings())}
+        lines = []
+        for hash in list_decoded(self._layout, source):
+            table = self._open(self._layout.decoded(source, hash))
+            maintenance = TableMaintenance(f"decoded/{source.name}/{hash}", table, self.dry_run)
+            if hash not in needed and table.file_uris() and table.history(1)[0]["timestamp"] < self._oldest_in_use():
+                maintenance.done.append(f"{_count_rows(table):,} rows of a former declaration deleted")
+                if not self.dry_run:
+                    rows = pa.schema(table.schema().to_arrow()).empty_table()
+                    # If the source is declared so again, all is decoded again.
+                    commits.overwrite(table, rows, None, {"former": hash}, writers=[DECODE_WRITER])
+            maintenance.vacuum(self.kept_hours)
+            lines += maintenance.line
+        return lines
 
     def _drift(self) -> list[str]:
         return self._maintain_by_publication(TableMaintenance("drift", self._open(self._layout.drift), self.dry_run))
@@ -224,10 +251,18 @@ class Maintenance:
         ``batch.answers_kept``.
         """
         commits = self._open(self._layout.coverage).history()  # the newest first
-        kept = max(timedelta(hours=self.kept_hours), self.project.settings.batch.answers_kept)
-        oldest = (wall_clock() - kept).timestamp() * 1000
+        oldest = self._oldest_in_use()
         recent = sum(commit["timestamp"] > oldest for commit in commits)
         return [commit["version"] for commit in commits[: recent + 1]]
 
+    def _oldest_in_use(self) -> float:
+        """The time since when versions may be in use, in milliseconds since 1970."""
+        kept = max(timedelta(hours=self.kept_hours), self.project.settings.batch.answers_kept)
+        return (wall_clock() - kept).timestamp() * 1000
+
     def _open(self, uri: str, version: int | None = None) -> DeltaTable:
         return open_table(uri, self._layout.storage_options, version)
+
+
+def _count_rows(table: DeltaTable) -> int:
+    return int(pc.sum(pa.table(table.get_add_actions())["num_records"]).as_py())

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
@@ -101,8 +102,14 @@ class ArchivedEvents:
 
     def _decoded_as(self, decoding: str) -> list[DataFrame]:
         """All events as the decoding makes them: those of the archive that stand, and those that were decoded anew."""
-        without_bytes = [one.hash for one in self._decodings.used if not one.raw]
-        standing = F.coalesce(F.col(DECODING), F.lit("")).isin([decoding, *without_bytes])
+        stand = [decoding, *(one.hash for one in self._decodings.used if not one.raw)]
+        # By their sequences, Delta leaves out the files that other decodings have made.
+        sequence, unbounded = F.col("sequence"), F.lit(True)
+        spans = [
+            (sequence >= first) & (unbounded if last is None else sequence <= last)
+            for first, last in self._decodings.sequences_of(stand)
+        ]
+        standing = reduce(or_, spans, F.lit(False)) & F.coalesce(F.col(DECODING), F.lit("")).isin(stand)
         uri, options = self._layout.decoded(self._source, decoding), self._layout.storage_options
         anew = [read_version(self._spark, open_table(uri, options))] if exists(uri, options) else []
         return [self._archived.where(standing), *(table.where(self._chosen) for table in anew)]

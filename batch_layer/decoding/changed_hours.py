@@ -63,9 +63,12 @@ class ChangedHours:
         words = words_of(source, metric)
         return any(fields & words and hour in hours for fields, hours in self.without_bytes)
 
-    def to_publish_at_once(self, declared: DeclaredMetric, snapshot: Snapshot) -> set[datetime]:
-        """The hours (UTC) between which events move, as long as one of two is not published with these events where
-        they are now. Until both are, the two count them where they were.
+    def to_publish_at_once(
+        self, declared: DeclaredMetric, snapshot: Snapshot, hours: Iterable[datetime]
+    ) -> set[datetime]:
+        """The hours (UTC) that are published with ``hours`` at once, also those of them: events move between two of
+        them as long as one of both is not published with these events where they are now. Until both are, the two count
+        them where they were. Hours that no move connects with one of ``hours`` are not among them.
         """
         covered = snapshot.coverage.of(declared.metric.name, declared.declaration).covered(
             {hour for move in self.moves for hour in move[:2] if hour}
@@ -80,7 +83,7 @@ class ChangedHours:
             for before, now, _, last in self.moves
             if before and now and not (is_published(before, last) and is_published(now, last))
         ]
-        return {hour for pair in pairs for hour in pair}
+        return _connected(pairs, hours)
 
 
 def read_changed_hours(
@@ -110,6 +113,22 @@ def read_changed_hours(
     ).fetchall()
     connection.unregister("_decoded")
     return ChangedHours(decodings, moves, without_bytes)
+
+
+def _connected(pairs: Iterable[tuple[datetime, datetime]], hours: Iterable[datetime]) -> set[datetime]:
+    """Those hours of ``pairs`` that they connect with one of ``hours``, these included."""
+    neighbours: dict[datetime, set[datetime]] = {}
+    for one, other in pairs:
+        neighbours.setdefault(one, set()).add(other)
+        neighbours.setdefault(other, set()).add(one)
+    found: set[datetime] = set()
+    waiting = [hour for hour in hours if hour in neighbours]
+    while waiting:
+        hour = waiting.pop()
+        if hour not in found:
+            found.add(hour)
+            waiting += neighbours[hour]
+    return found
 
 
 def _arrived_sql(source: Source, lost: LostFields, up_to: int) -> str:

@@ -91,6 +91,11 @@ class Coverage:
             for of in self.rows.group_by(["metric", "declaration"]).aggregate([]).to_pylist()
         }
 
+    def decodings(self) -> set[str]:
+        """The hashes of the decodings by which the covered and blocked hours were counted."""
+        named = pa.chunked_array([*self.rows["decoding"].chunks, *self.rows["blocked_decoding"].chunks], pa.string())
+        return set(pc.unique(named.drop_null()).to_pylist())
+
     def hours(self, metric: str) -> list[datetime]:
         """The hours of a metric that are covered or blocked, of all its declarations."""
         rows = self.rows.filter(pc.equal(self.rows["metric"], metric))

@@ -3,7 +3,7 @@ starts with another one.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -113,6 +113,12 @@ class ArchiveDecodings:
             for one, last in self._with_ends()
             if not one.raw and one.hash != self.now.hash
         ]
+
+    def sequences_of(self, hashes: Container[str]) -> list[tuple[int, int | None]]:
+        """The first and the last sequence (None: there may be further ones) of each time that one of these decodings
+        was used.
+        """
+        return [(one.first_sequence, last) for one, last in self._with_ends() if one.hash in hashes]
 
     def last_of_others(self, up_to: int) -> int:
         """The last sequence, at most ``up_to``, that one of ``others`` may have made. 0: there is none."""

@@ -262,7 +262,11 @@ class Layout:
         return f"{self.root}/rejected/{source.name}"
 
     def decoded(self, source: Source, decoding: str) -> str:
-        return f"{self.root}/decoded/{source.name}/{decoding}"
+        return f"{self.decoded_by(source)}/{decoding}"
+
+    def decoded_by(self, source: Source) -> str:
+        """The folder of the tables of all decodings."""
+        return f"{self.root}/decoded/{source.name}"
 
     def quarantine(self, source: Source) -> str:
         return f"{self.root}/quarantine/{source.name}"

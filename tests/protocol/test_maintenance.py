@@ -18,18 +18,22 @@ from typer.testing import CliRunner
 
 import serving_layer
 from batch_layer.backfill import plan_backfill
+from batch_layer.decoding.to_decode import DECODE_WRITER, decoded_up_to
 from batch_layer.maintenance import Maintenance
 from batch_layer.plan import plan_range
 from batch_layer.publication import Publication
 from hourline.cli import app
 from hourline_core.errors import ConflictError
 from hourline_core.ledger.coverage import read_coverage
-from hourline_core.ledger.layout import QUALITY_SCHEMA
+from hourline_core.ledger.layout import DECODED_SCHEMA, QUALITY_SCHEMA
+from hourline_core.model.decoding import Decoding, decoding_of
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime import failpoints
 from hourline_core.runtime.lease import lease, turn
 from hourline_core.storage import commits
+from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
+from hourline_core.storage.version_retention import PUBLISHED
 from speed_layer.commit.maintenance import maintain_stopped
 from tests.support.bare_tables import BASE, SOURCE, TILINGS, BareTables, hour
 from tests.support.forked import start
@@ -336,3 +340,50 @@ def grow_older(tables: BareTables, hours: float) -> None:
             file.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
         changed = file.stat().st_mtime - hours * 3600
         os.utime(file, (changed, changed))
+
+
+def test_the_records_of_a_former_decoding_are_deleted(tables: BareTables) -> None:
+    now, served = decoding_of(SOURCE).hash, Decoding("served", {"fields": {}})
+    tables.start()
+    with patch("batch_layer.publication.decoding_of", lambda source: served):
+        tables.publish(5)
+    for hash in (now, "served", "former"):
+        decode(tables, hash)
+    left = Path(tables.layout.decoded(SOURCE, now)) / "part-of-a-task-that-ran-twice.parquet"
+    left.write_bytes(b"")
+    assert not [line for line in Maintenance(tables.project).run() if line.startswith("decoded/")], "it may be in use"
+    told = [line for line in Maintenance(tables.project, dry_run=True, kept_hours=0).run() if "decoded/" in line]
+    assert sorted(told) == [
+        f"decoded/clicks/{now}: would have 1 old files deleted (0 bytes)",
+        "decoded/clicks/former: would have 2 rows of a former declaration deleted",
+    ]
+    for place in ("before overwrite decoded", "after overwrite decoded"):
+        with patch.object(failpoints, "visit", killed_at(place)), suppress(KeyboardInterrupt):
+            list(Maintenance(tables.project, kept_hours=0).run())
+    list(Maintenance(tables.project, kept_hours=0).run())
+    assert not left.exists()
+    found = {hash: open_table(tables.layout.decoded(SOURCE, hash), {}) for hash in (now, "served", "former")}
+    assert {hash: table.to_pyarrow_table().num_rows for hash, table in found.items()} == {
+        now: 2,
+        "served": 2,
+        "former": 0,
+    }
+    assert not list(Path(tables.layout.decoded(SOURCE, "former")).glob("*.parquet"))
+    assert [decoded_up_to(tables.layout, SOURCE, Decoding(hash, {})) for hash in found] == [7, 7, 0]
+    tables.check()
+    assert not [line for line in Maintenance(tables.project, kept_hours=0).run() if line.startswith("decoded/")]
+
+
+def decode(tables: BareTables, hash: str) -> None:
+    """Two records that the decoding ``hash`` has decoded anew, up to sequence 7."""
+    table = open_or_create(tables.layout.decoded(SOURCE, hash), {}, "decoded", DECODED_SCHEMA, PUBLISHED, "")
+    rows = pa.Table.from_pylist([{"sequence": 1, "hour": hour(0)}, {"sequence": 2, "hour": hour(1)}], DECODED_SCHEMA)
+    commits.append(table, rows, {"sequence": 7}, [DECODE_WRITER], 7)
+
+
+def killed_at(place: str) -> Any:
+    def visit(visited: str) -> None:
+        if visited == place:
+            raise KeyboardInterrupt
+
+    return visit
