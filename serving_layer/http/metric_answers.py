@@ -24,6 +24,8 @@ class SourceSummary(Described):
     """The name of the source."""
     description: str | None
     """Its description."""
+    clock: datetime | None
+    """The source's clock (UTC). Null: nothing was accepted yet."""
 
 
 class MetricSummary(Described):

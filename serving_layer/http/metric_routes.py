@@ -51,6 +51,7 @@ from serving_layer.http.metric_query import (
 from serving_layer.http.report_pages import report_address
 from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak
 from serving_layer.reports.cell import NotFoundError, find_cell, find_tables, finish_values, refuse_without_rows
+from serving_layer.reports.hour_summary import read_clocks
 
 routes = APIRouter(prefix="/api/v1", tags=["metrics"])
 
@@ -260,12 +261,13 @@ def _body(
 
 
 def _project(connection: Connection, sql: bool) -> ProjectAnswer:
+    clocks = read_clocks(connection)
     return ProjectAnswer(
         project=connection.project.name,
         token=connection.token,
         sql=sql,
         sources=[
-            SourceSummary(name=source.name, description=source.description)
+            SourceSummary(name=source.name, description=source.description, clock=clocks.get(source.name))
             for source in connection.project.sources.values()
         ],
         metrics=[_metric(connection, tables.metric.name) for tables in connection.served],

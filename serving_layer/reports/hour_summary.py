@@ -3,7 +3,6 @@
 An open hour without a recompute says nothing: it is provisional as it should be.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,7 +50,7 @@ def sum_up_hours(connection: Connection) -> tuple[dict[str, SourceHours], list[M
         weakest[source, metric] = name, count
         if name == "final":
             weakest[source, None] = name, count
-    open_hours = _oldest_open(connection, connection.snapshot.progress)
+    open_hours = _of_each_source(connection, "min(hour) FILTER (NOT closed)")
     sources = {}
     for source in connection.snapshot.progress:
         state, hours = weakest.get((source, None), (None, 0))
@@ -64,9 +63,16 @@ def sum_up_hours(connection: Connection) -> tuple[dict[str, SourceHours], list[M
     return sources, metrics
 
 
-def _oldest_open(connection: Connection, sources: Iterable[str]) -> dict[str, datetime]:
+def read_clocks(connection: Connection) -> dict[str, datetime]:
+    """By source, its clock (UTC). Those without an event are left out."""
+    found = _of_each_source(connection, "max(clock)")
+    return {source: clock for source, clock in found.items() if clock}
+
+
+def _of_each_source(connection: Connection, value: str) -> dict[str, datetime | None]:
+    """By source, an aggregate of its hours."""
     parts = [
-        f"SELECT {literal(source)}, min(hour) FROM hourline.source_hours_{source} WHERE NOT closed"
-        for source in sources
+        f"SELECT {literal(source)}, {value} FROM hourline.source_hours_{source}"
+        for source in connection.snapshot.progress
     ]
     return dict(connection.sql(" UNION ALL ".join(parts)).fetchall()) if parts else {}

@@ -130,12 +130,13 @@ function chooseCards() {
   place("metrics").replaceChildren(...(cards.length ? cards.map((card) => card.element) : [nothing(why)]));
 }
 
+// Until the status is there, sources and metrics have names and hours alone.
 function drawTables() {
   const { answer } = reports.status;
-  if (!answer) return;
-  drawSources(place("sources"), answer.sources, sources, range, view, choose);
+  const unknown = ({ name, clock }) => ({ source: name, clock, partitions: [], waits_for: [], state: null, lag: null, lag_unknown: "not known yet", finished: null, rejected: null, oldest_open: null });
+  drawSources(place("sources"), answer?.sources ?? project.sources.map(unknown), sources, range, view, choose);
   place("metric-list").hidden = project.metrics.length <= FEW_METRICS;
-  drawMetrics(place("metric-list"), project.metrics, new Map(answer.metrics.map((one) => [one.metric, one])), new Set(cards.map(({ metric }) => metric.name)), view, toggle);
+  drawMetrics(place("metric-list"), project.metrics, new Map((answer?.metrics ?? []).map((one) => [one.metric, one])), new Set(cards.map(({ metric }) => metric.name)), view, toggle);
 }
 
 function drawCalendar() {
@@ -287,7 +288,7 @@ function drawReport(report) {
 }
 
 function drawStatus(status) {
-  noteClocks(status);
+  noteClocks(status.sources);
   drawFacts(status);
   drawWrong(place("wrong"), place("wrong-note"), status, links);
   drawTables();
@@ -305,8 +306,8 @@ function drawFacts({ speed, sources: all }) {
 
 // The page ends with the hour of the highest clock: a record of a wrong future date moves no clock. A partition may be
 // ahead of its source.
-function noteClocks(status) {
-  const clocks = status.sources.flatMap(({ clock, partitions }) => [clock, ...partitions.map((one) => one.clock)]).filter(Boolean).map((clock) => new Date(clock));
+function noteClocks(known) {
+  const clocks = known.flatMap(({ clock, partitions = [] }) => [clock, ...partitions.map((one) => one.clock)]).filter(Boolean).map((clock) => new Date(clock));
   if (!clocks.length) return;
   const end = addHours(new Date(hourKey(new Date(Math.max(...clocks)))), 1);
   if (newest && end <= newest) return;
@@ -371,7 +372,7 @@ function connected(is) {
 async function start() {
   for (;;) {
     try {
-      [project, reports.status.answer] = await Promise.all([get("project"), get("status", reports.status.parameters)]);
+      project = await get("project");
       break;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
@@ -383,8 +384,7 @@ async function start() {
   place("project").textContent = project.project;
   place("main").hidden = false;
   drawLegend(place("legend"));
-  reports.status.due = Date.now() + REPORTS_PAUSE_MS;
-  noteClocks(reports.status.answer);
+  noteClocks(project.sources);
   chooseCards();
   if (!project.metrics.length) for (const id of ["late", "drift"]) place(id).replaceChildren(nothing("Nothing yet."));
   place("find").value = view.find;
@@ -396,7 +396,7 @@ async function start() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => cards.forEach((card) => card.redraw()));
   setRange();
   drawBar();
-  drawReport(reports.status);
+  drawTables();
   keepSeries();
   keepReports();
   let told = false; // whether this connection has told its first token, which says what is there already

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect
 
 from serving_layer.http.server import Server
 from tests.support.many_sources import Size, write_many_sources
@@ -50,6 +50,19 @@ def test_what_is_wrong_comes_first_and_then_a_row_for_each_source_by_need_or_by_
     expect(hours).to_have_attribute("aria-label", "28 final, 2 provisional")
     expect(hours.locator("path.final")).to_have_count(1)
     assert not page.locator(".metric").count()
+
+
+def test_many_findings_are_folded(context: BrowserContext, server: Server) -> None:
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        found = response.json()
+        route.fulfill(response=response, json={**found, "findings": found["findings"][:1] * 20})
+
+    context.route("**/api/v1/findings", answer)
+    page = opened(context, server)
+    expect(page.locator("#findings li")).to_have_count(5 + 1)
+    page.get_by_role("button", name="all 20 findings").click()
+    expect(page.locator("#findings li")).to_have_count(20)
 
 
 def test_typing_filters_sources_and_metrics_and_the_address_keeps_it(context: BrowserContext, server: Server) -> None:
@@ -99,7 +112,7 @@ def test_nothing_is_asked_for_that_is_not_shown(context: BrowserContext, server:
     page.on("request", note)
     page.goto(server.url)
     expect(page.locator("#sources svg path").first).to_be_attached(timeout=SECONDS * 1000)
-    known = {"/api/v1/project", "/api/v1/status", "/api/v1/hours", "/api/v1/changes"}
+    known = {f"/api/v1/{path}" for path in ("project", "findings", "status", "hours", "changes")}
     assert {path for path in asked if path.startswith("/api")} <= known
     assert not [path for path in asked if "plotly" in path]
     page.locator('#sources [data-key="s4"]').click()
