@@ -22,6 +22,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC_ID,
     VALUE,
 )
+from hourline_core.storage.data_files import path_of
 
 _RECORD_TYPE: pa.StructType = EVENT_SCHEMA.field(RECORD).type
 _OWN = [name for name in EVENT_COLUMNS if name not in (RECORD, PLACE, VALUE, DECODING)]
@@ -92,7 +93,7 @@ def read_version(spark: SparkSession, table: DeltaTable) -> DataFrame:
     Conditions on numbers with a fraction are evaluated on each row. Files of an older version have ranges of them that
     may be wrong (see storage/statistics.py), and Spark would leave out files by these.
     """
-    rows = spark.read.format("delta").option("versionAsOf", table.version()).load(table.table_uri)
+    rows = spark.read.format("delta").option("versionAsOf", table.version()).load(path_of(table))
     guarded = {of.name: value for of in rows.schema if (value := _guard(rows[of.name], of.dataType)) is not None}
     return rows.withColumns(guarded) if guarded else rows
 

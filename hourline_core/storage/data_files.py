@@ -135,14 +135,21 @@ def count_nulls(table: DeltaTable, path: str, column: str) -> int:
     return int(pc.struct_field(rows[name], parts).null_count if parts else rows[name].null_count)
 
 
+def path_of(table: DeltaTable) -> str:
+    """The folder of ``table`` on this machine, else its address. Spark takes an address as a path: it would look for a
+    folder with ``%20`` in its name.
+    """
+    uri = urlsplit(table.table_uri)
+    return unquote(uri.path).rstrip("/") if uri.scheme == "file" else table.table_uri
+
+
 def local_files(table: DeltaTable) -> DataFiles | None:
     """The data files of the version that ``table`` is open at, for readers without delta-rs. None: there are none,
     they are not on this machine, or the name of their folder would be taken for a pattern.
     """
-    uri = urlsplit(table.table_uri)
-    folder = unquote(uri.path).rstrip("/")
+    folder = path_of(table)
     added = pa.table(table.get_add_actions(flatten=True))
-    if uri.scheme != "file" or not added.num_rows or set(folder) & set("*?["):
+    if "://" in folder or not added.num_rows or set(folder) & set("*?["):
         return None
     ranges = (added[of.name] for of in added.schema if of.name.startswith("min.") and pa.types.is_floating(of.type))
     return DataFiles(

@@ -30,7 +30,7 @@ FILES = {
     "hourline.yaml": "spark: {master: 'local[2]'}\nserve: {sql: true}\n",
     "sources/views.yaml": """
         topic: {pattern: "views_[ab]"}
-        fields: {id: string, at: string, page: {type: string, required: true}, load: double}
+        fields: {id: string, at: string, page: {type: string, required: true}, seconds: double}
         event_time: at
         id: id
         clock: event_time
@@ -39,20 +39,20 @@ FILES = {
     # `upper` is Spark's, and depends on the locale of its Java.
     "metrics/pages.yaml": """
         source: views
-        dimensions: {page: upper(page), slow: load > 1.5}
-        measures: {views: count, load: sum(load)}
+        dimensions: {page: upper(page), slow: seconds > 1.5}
+        measures: {views: count, load: sum(seconds)}
         expectations:
           - expect_column_values_to_be_between: {column: views, max_value: 100}
     """,
 }
 RECORDS = [
-    {"id": f"{hour}-{number}", "at": f"2026-03-02T{hour:02}:{number * 7:02}:00Z", "page": page, "load": number / 2}
+    {"id": f"{hour}-{number}", "at": f"2026-03-02T{hour:02}:{number * 7:02}:00Z", "page": page, "seconds": number / 2}
     for hour in (8, 9)
     for number, page in enumerate(("éi", "ÉI", "ışık", "größe"))
 ]
 # The clock believes a jump when further records confirm it.
 CLOSING = [
-    {"id": f"11-{number}", "at": f"2026-03-02T11:{number:02}:00Z", "page": "x\x1b[31m", "load": 12345.25}
+    {"id": f"11-{number}", "at": f"2026-03-02T11:{number:02}:00Z", "page": "x\x1b[31m", "seconds": 12345.25}
     for number in range(4)
 ]
 

@@ -11,7 +11,7 @@ from hourline_core.ledger.layout import EVENT_SCHEMA, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import take_snapshot
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.data_files import place_of
+from hourline_core.storage.data_files import path_of, place_of
 from hourline_core.storage.version_retention import STREAMED
 from tests.support.project_files import write_project
 
@@ -55,3 +55,9 @@ def test_a_snapshot_has_the_tables_of_a_source_that_is_named_as_they_are(tmp_pat
     for kind, schema in (("progress", PROGRESS_SCHEMA), ("events", EVENT_SCHEMA), ("rejected", REJECTED_SCHEMA)):
         open_or_create(getattr(layout, kind)(source), {}, kind, schema, STREAMED, kind)
     assert take_snapshot(project).other_tables == {"events/events": 0, "rejected/events": 0}
+
+
+@pytest.mark.parametrize("name", ["shop", "my shop", "a#b&c", "a+b:c", "größe", "what?"])
+def test_the_folder_of_a_table_is_named_as_it_is(name: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / name / "events")
+    assert path_of(open_or_create(uri, {}, "events", EVENT_SCHEMA, STREAMED, "events")) == uri
