@@ -125,3 +125,9 @@ class Arrivals(BareTables):
         kinds = {one.kind: one for one in found}
         assert len(kinds) == len(found), "one of a kind"
         return kinds
+
+    def the(self, kind: str, now: datetime) -> Finding:
+        """The finding of a kind, which must be there at ``now`` (UTC)."""
+        found = self.found(now)
+        assert kind in found, list(found)
+        return found[kind]

@@ -174,6 +174,7 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
 def test_a_finding_opens_beyond_its_bound_and_closes(kind: str) -> None:
     fine, bad, severity, words = OPENS[kind]
     assert found(fine) == []
+    assert [one.kind for one in found(bad)] == [kind]
     (one,) = found(bad)
     assert (one.kind, one.source, one.severity) == (kind, "orders", severity)
     assert one.sentence.startswith(words)
