@@ -86,10 +86,12 @@ def hold_the_clock(faulty: "Faulty") -> None:
     assert "declare `idle: 15m` in sources/readings.yaml" in one["remedy"]
     faulty.send(1)
     assert faulty.found() == {}
-    faulty.age(2 * HOUR)
-    faulty.send(0)
-    faulty.project.send_refused("readings", [b"{"] * 2, partition=1)
-    assert faulty.found(MISTAKE)["held_clock"]["numbers"]["partitions"] == ["found[1]"]
+    for status in (0, MISTAKE):  # The clock stands where the dying partition leaves it, and then for two hours.
+        faulty.age(2 * HOUR)
+        faulty.send(0)
+        faulty.project.send_refused("readings", [b"{"] * 2, partition=1)
+        found = faulty.found(status)
+    assert found["held_clock"]["numbers"]["partitions"] == ["found[1]"]
     faulty.send(1)
     assert faulty.found() == {}
 
