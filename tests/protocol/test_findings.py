@@ -60,7 +60,7 @@ def test_five_good_hours_and_five_of_rejected_records_are_found_at_once(arrivals
     arrivals.arrive(now + 5 * HOUR, 20)
     assert list(arrivals.found(now + 5 * HOUR)) == ["rejected"]
     arrivals.arrive_hourly(now + 5 * HOUR + MINUTE, 1)
-    assert arrivals.the("rejected", now + 6 * HOUR) == {}
+    assert arrivals.found(now + 6 * HOUR) == {}
 
 
 def test_the_share_of_rejected_records_is_found_with_its_reasons(arrivals: Arrivals) -> None:
@@ -68,7 +68,7 @@ def test_the_share_of_rejected_records_is_found_with_its_reasons(arrivals: Arriv
     arrivals.arrive(now, 100, rejected=12)
     arrivals.arrive(now + MINUTE, 0, rejected=3, reason="empty value")
     arrivals.arrive(now + 2 * MINUTE, 10)
-    one = arrivals.found(now + HOUR)
+    one = arrivals.the("rejected", now + HOUR)
     assert one.sentence == (
         "10.3 % of the records were rejected, 15 of 145 (expected: at most 5 %): 12 × invalid JSON; 3 × empty value"
     )
@@ -88,7 +88,7 @@ def test_a_reason_that_was_never_seen_is_new_for_a_day(arrivals: Arrivals) -> No
     for number in range(2, 25):
         arrivals.arrive(now + number * HOUR, 20, rejected=1, reason="field 'n': got 'x', want long")
     arrivals.recompute()
-    assert arrivals.the("held_clock", now + 24.5 * HOUR) == {}
+    assert arrivals.found(now + 24.5 * HOUR) == {}
 
 
 def test_a_partition_whose_records_are_rejected_holds_the_clock(arrivals: Arrivals) -> None:
@@ -96,7 +96,7 @@ def test_a_partition_whose_records_are_rejected_holds_the_clock(arrivals: Arriva
     for number in range(6):
         arrivals.arrive(now + number * HOUR / 2, 200)
         arrivals.arrive(now + number * HOUR / 2 + MINUTE, rejected=5, partition=1)
-    one = arrivals.found(now + 3 * HOUR)
+    one = arrivals.the("held_clock", now + 3 * HOUR)
     assert one.sentence.startswith(
         "the clock stands at 2024-03-01 02:30 UTC since 2024-03-01 02:30 UTC, held by clicks[1]"
     )
@@ -120,7 +120,7 @@ def test_a_dead_partition_is_found_by_what_the_source_declares(tmp_path: Path, i
     assert one.numbers["partitions"] == ["clicks[1]"]
     arrivals.arrive(now + 3 * HOUR, 20, partition=1)
     arrivals.recompute()
-    assert arrivals.the("silence", now + 3 * HOUR) == {}
+    assert arrivals.found(now + 3 * HOUR) == {}
 
 
 def test_a_source_is_silent_after_twice_its_usual_silence(arrivals: Arrivals) -> None:
@@ -128,13 +128,13 @@ def test_a_source_is_silent_after_twice_its_usual_silence(arrivals: Arrivals) ->
     now = arrivals.arrive_hourly(now + 5 * HOUR, 10)
     now = arrivals.arrive_hourly(now + 3 * HOUR, 10)
     assert arrivals.found(now + 6.4 * HOUR) == {}, "3.5 hours are usual: the longest silence may have been an outage"
-    one = arrivals.found(now + 7 * HOUR)
+    one = arrivals.the("silence", now + 7 * HOUR)
     assert one.sentence == (
         "no record has been read for 7h 29m (usually at most 3h 29m), and the speed layer does not run"
     )
     arrivals.arrive(now + 8 * HOUR, 20)
     arrivals.recompute()
-    assert arrivals.the("not_recomputed", now + 8 * HOUR) == {}
+    assert arrivals.found(now + 8 * HOUR) == {}
 
 
 def test_hours_are_overdue_when_event_time_falls_behind_wall_time(arrivals: Arrivals) -> None:
@@ -152,12 +152,12 @@ def test_hours_wait_for_a_recompute_until_there_is_one(arrivals: Arrivals) -> No
     now = arrivals.arrive_hourly(hour(0), 3)
     arrivals.arrive(now, 20)
     assert arrivals.found(now + 1.8 * HOUR) == {}
-    one = arrivals.found(now + 2 * HOUR)
+    one = arrivals.the("not_recomputed", now + 2 * HOUR)
     assert (one.numbers["hours"], one.severity) == (1, "warn")
     arrivals.recompute()
-    assert arrivals.the("not_recomputed", now + 2 * HOUR) == {}
+    assert arrivals.found(now + 2 * HOUR) == {}
     arrivals.arrive(now + 2 * HOUR, 20, behind=4.5 * HOUR)
-    assert arrivals.found(now + 4 * HOUR).first == now + 2 * HOUR + timedelta(milliseconds=10)
+    assert arrivals.the("not_recomputed", now + 4 * HOUR).first == now + 2 * HOUR + timedelta(milliseconds=10)
 
 
 def test_a_gap_is_found_until_a_person_confirms_it(arrivals: Arrivals) -> None:
