@@ -14,7 +14,7 @@ from serving_layer.reports.status import report_project_status
 from tests.support.command_line import answer
 from tests.support.many_sources import END, ManySources, Size, write_many_sources
 
-SOURCES, METRICS, PROBLEMS = 6, 7, 5
+SOURCES, METRICS, PROBLEMS = 6, 12, 5
 
 
 @pytest.fixture(scope="module")
