@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.model import Source
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import HOUR, IS_FIRST, OFFSET, PARTITION, PLACE, SEQUENCE, TOPIC_ID
 
 
@@ -16,7 +17,7 @@ def mark_first(events: DataFrame, source: Source) -> DataFrame:
     """
     if not source.id:
         return events.withColumn(IS_FIRST, F.lit(True))
-    identity = F.expr(source.id)
+    identity = F.expr(attempt(source.id))
     # Sorting compares the first 8 bytes of the first column before all else. Ids differ in them, hours do not.
     arrivals = Window.partitionBy(identity, HOUR).orderBy(SEQUENCE, TOPIC_ID, PARTITION, OFFSET, PLACE)
     return events.withColumn(IS_FIRST, (F.row_number().over(arrivals) == 1) | identity.isNull())

@@ -18,6 +18,7 @@ from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
+from hourline_core.model.expressions import attempt
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, IS_FIRST, SEQUENCE
 from hourline_core.model.windows import HOURLY
@@ -131,7 +132,7 @@ class ArchivedEvents:
         Each event without an id counts.
         """
         events = mark_first(self._events, self._source)
-        condition = F.expr(self._source.where or "true")
+        condition = F.expr(attempt(self._source.where or "true"))
         return events.withColumn(COUNTS, F.coalesce(F.col(IS_FIRST) & condition, F.lit(False))).drop(IS_FIRST)
 
     def keep_counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:

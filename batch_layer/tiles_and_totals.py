@@ -24,6 +24,7 @@ from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.quarantine import mark_failures, mark_no_failures
 from hourline_core.model import Metric
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import (
     COUNTS,
     FAILURE,
@@ -134,7 +135,7 @@ def _compute(aggregation: AggregationPlan, events: DataFrame) -> tuple[pa.Table,
 
 def _in_tiles(metric: Metric) -> Column:
     """Whether an event has a copy for a tile. Apart from ``_in_totals``, so that the audit finds a fault in either."""
-    return F.col(COUNTS) & F.expr(metric.where or "true") & F.col(FAILURE).isNull()
+    return F.col(COUNTS) & F.expr(attempt(metric.where or "true")) & F.col(FAILURE).isNull()
 
 
 def _in_totals(metric: Metric) -> str:
@@ -148,7 +149,7 @@ def _in_quarantine(metric: Metric) -> str:
 
 
 def _would_count(metric: Metric) -> str:
-    return f"{COUNTS} AND ({metric.where})" if metric.where else COUNTS
+    return f"{COUNTS} AND {attempt(metric.where)}" if metric.where else COUNTS
 
 
 def _read_failures(marked: DataFrame) -> dict[datetime, list[dict[str, Any]]]:

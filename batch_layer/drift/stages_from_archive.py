@@ -15,6 +15,7 @@ from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.quarantine import mark_failures
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import FAILURE, HOUR
 
 
@@ -69,6 +70,6 @@ def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tup
     }
     if not sizes:
         return {}
-    counting = events.where(metric.where) if metric.where else events
+    counting = events.where(attempt(metric.where)) if metric.where else events
     rows = counting.groupBy(HOUR).agg(*sizes.values()).toArrow().to_pylist()
     return {(row[HOUR], name): row[name] for row in rows for name in sizes if row[name] is not None}

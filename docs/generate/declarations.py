@@ -39,7 +39,8 @@ file in `metrics/`. A measure of your own is a file in `measures/` or `folds/`.
 _VALUES = """
 - A *duration* is written `30s`, `90m`, `2h`, `1d`, `1h 30m` or `PT2H`.
 - A *time* has its offset from UTC, such as `2026-01-31T00:00:00Z`.
-- An *expression* is Spark SQL.
+- An *expression* is Spark SQL. If it raises an error for an event, it is null for that event; see
+  [Expressions](../guides/declare-a-source-and-metrics.md#expressions).
 - `${NAME}` and `${NAME:default}` take a value from the environment, in every file.
 - A key with nothing after it has its default.
 """

@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from hourline_core.model import Measure
+from hourline_core.model.expressions import attempt
 
 TOLERANCE = 1e-9
 """The difference of two sums of doubles that the order of addition explains, relative to their magnitude."""
@@ -82,9 +83,11 @@ class Aggregate(ABC):
 
     @property
     def argument(self) -> str:
-        """Spark SQL: the measure's argument over one event, null for an event that does not fulfil its ``where``."""
+        """Spark SQL: the measure's argument over one event. Null for an event that does not fulfil its ``where``, and
+        where one of the two raises.
+        """
         argument, where = self.measure.argument, self.measure.where
-        return f"{argument}" if where is None else f"CASE WHEN ({where}) THEN ({argument}) END"
+        return attempt(f"{argument}" if where is None else f"CASE WHEN ({where}) THEN ({argument}) END")
 
     @abstractmethod
     def values(self, argument_type: str) -> list[str]:

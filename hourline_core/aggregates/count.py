@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from hourline_core.aggregates.base import Aggregate, StateColumn
 from hourline_core.aggregates.sum import merge_sum
+from hourline_core.model.expressions import attempt
 
 
 class Count(Aggregate):
@@ -15,7 +16,7 @@ class Count(Aggregate):
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
-        return [] if self.measure.where is None else [self.measure.where]
+        return [] if self.measure.where is None else [attempt(self.measure.where)]
 
     def partials(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""

@@ -26,6 +26,7 @@ from hourline_core.compute.resolve import (
 )
 from hourline_core.compute.user_measures import register_functions
 from hourline_core.model import DeclaredMetric, Metric, Source, to_stored
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import GROUP, HOUR, OFFSET, PARTITION, PLACE
 from hourline_core.model.yaml_files import KeyPath
 from hourline_core.storage.nullable_schema import nullable_schema
@@ -161,7 +162,7 @@ def _ranks(metric: Metric, values: Mapping[str, Sequence[str]]) -> dict[str, str
 
 def _tiles(events: DataFrame, metric: Metric, states: dict[str, str], ranks: Mapping[str, str]) -> DataFrame:
     if metric.where:
-        events = events.where(metric.where)
+        events = events.where(attempt(metric.where))
     keys = [
         F.col(HOUR).alias("hour"),
         *(F.expr(expression).alias(name) for name, expression in tile_keys(metric).items()),

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.decode import decode
 from hourline_core.compute.record import undecodable_key, with_record
 from hourline_core.model.branches import OTHERWISE, Branches
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import NOT_TAKEN, UNDECODED, UNREADABLE, VALUE
 
 
@@ -26,7 +27,9 @@ def with_branch(records: DataFrame, branches: Branches | None) -> DataFrame:
         return records.withColumns(dict.fromkeys((NOT_TAKEN, UNREADABLE), F.lit(None).cast("string")))
     source = branches.source
     decoded = with_record(_read_fields(records, branches), source)
-    takes = {name: F.coalesce(F.expr(condition), F.lit(False)) for name, condition in branches.conditions.items()}
+    takes = {
+        name: F.coalesce(F.expr(attempt(condition)), F.lit(False)) for name, condition in branches.conditions.items()
+    }
     taken_by_others = reduce(or_, (column for name, column in takes.items() if name != source.name), F.lit(False))
     mine = ~taken_by_others if source.branch == OTHERWISE else takes[source.name]
     unreadable = _unreadable(branches)

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from hourline_core.formats.format import Decoder, decoder_of
 from hourline_core.model import Source
+from hourline_core.model.expressions import ATTEMPT
 from hourline_core.model.fields import Field
 from hourline_core.model.scratch_columns import (
     ARRIVED,
@@ -33,6 +34,8 @@ from hourline_core.validation.validator import RecordColumns, Validator, event_t
 _IS_CSV = f"{SCRATCH_PREFIX}is_csv"
 _DECIDED = f"{SCRATCH_PREFIX}decided"
 _TIME_REASON = f"{SCRATCH_PREFIX}time_reason"
+_ATTEMPTED = f"{SCRATCH_PREFIX}attempted"
+"""struct of the value of an expression. Null: it raises an error."""
 
 
 def decode(records: DataFrame, format: str, fields: Mapping[str, Field]) -> DataFrame:
@@ -92,17 +95,20 @@ def read_times(events: DataFrame, source: Source, is_undecided: Column) -> DataF
 
     EVENT_TIME of rejected events may be anything.
     """
-    validator_of = _validator_of(source)
+    validator_of, expression = _validator_of(source), source.event_time.expression
 
     def decide(events: pa.Array) -> pa.Array:
-        values, arrived, undecided = events.flatten()
+        values, raises, arrived, undecided = events.flatten()
         reasons = Reasons(undecided)
+        reasons.reject(raises, f"event time: '{expression}' raises an error for this event")
         moments = validator_of().read_times(values, arrived, reasons)
         return pa.StructArray.from_arrays([moments, reasons.to_arrow()], [EVENT_TIME, _TIME_REASON])
 
-    inputs = F.struct(F.expr(source.event_time.expression).alias("time"), ARRIVED, is_undecided.alias("undecided"))
-    timed = _with_columns(events, {EVENT_TIME: "timestamp", _TIME_REASON: "string"}, decide, inputs)
-    return timed.withColumn(REASON, F.coalesce(REASON, _TIME_REASON))
+    attempted = events.withColumn(_ATTEMPTED, F.expr(f"{ATTEMPT}(struct({expression}\n AS time))"))
+    raises = F.col(_ATTEMPTED).isNull().alias("raises")
+    inputs = F.struct(f"{_ATTEMPTED}.time", raises, ARRIVED, is_undecided.alias("undecided"))
+    timed = _with_columns(attempted, {EVENT_TIME: "timestamp", _TIME_REASON: "string"}, decide, inputs)
+    return timed.withColumn(REASON, F.coalesce(REASON, _TIME_REASON)).drop(_ATTEMPTED)
 
 
 def _is_csv() -> Column:

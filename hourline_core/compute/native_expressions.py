@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from hourline_core.model import Source
+from hourline_core.model.expressions import ATTEMPT
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
 from hourline_core.sql.literals import identifier, literal
 
@@ -207,6 +208,8 @@ class _Translation:
         return self.of_type(node.args["true"], "string")
 
     def call(self, node: exp.Anonymous) -> Native:
+        if node.name.lower() == ATTEMPT:  # Nothing that is translated raises.
+            return self.of(node.expressions[0])
         if node.name.lower() == "make_valid_utf8":
             return self.of_type(node.expressions[0], "string")
         if node.name.lower() == "timestamp_micros":

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from hourline_core.model import Metric
+from hourline_core.model.expressions import attempt
 from hourline_core.model.metric import PANE
 from hourline_core.model.scratch_columns import EVENT_TIME
 
@@ -11,7 +12,8 @@ def tile_keys(metric: Metric) -> dict[str, str]:
     """The Spark SQL of the columns that tiles are grouped by, besides the hour: the pane if there is one, and the
     dimensions. It is about events with EVENT_TIME.
     """
-    return {**({PANE: assign_pane(f"`{EVENT_TIME}`", metric.pane)} if metric.pane else {}), **metric.dimensions}
+    panes = {PANE: assign_pane(f"`{EVENT_TIME}`", metric.pane)} if metric.pane else {}
+    return {**panes, **{name: attempt(text) for name, text in metric.dimensions.items()}}
 
 
 def assign_pane(event_time: str, pane: timedelta) -> str:

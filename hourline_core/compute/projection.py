@@ -17,7 +17,7 @@ from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import with_derived
 from hourline_core.model import Source
-from hourline_core.model.expressions import named_column
+from hourline_core.model.expressions import attempt, named_column
 from hourline_core.model.scratch_columns import (
     EVENT_TIME,
     HOUR,
@@ -74,8 +74,7 @@ class Projection:
     def add_to(self, validated: DataFrame) -> DataFrame:
         """The validated events (EVENT_TIME, HOUR, OUTCOME, the fields) with the columns.
 
-        Each is null for events that were not accepted, and for those that the metric's conditions leave out: an
-        expression may raise for an event that it was not made for.
+        Each is null for events that were not accepted, and for those that the metric's conditions leave out.
         """
         for key, source in self._sources.items():
             for depth in range(_MOST_CONDITIONS + 1):  # a column comes after those of its conditions
@@ -93,7 +92,7 @@ class Projection:
         conditions: tuple[str, ...] = ()
         for text in (source.where, metric.where):
             if text:
-                conditions = (*conditions, self._column(source, text, conditions))
+                conditions = (*conditions, self._column(source, attempt(text), conditions))
         return ProjectedMetric(
             aggregation,
             conditions,

@@ -10,6 +10,7 @@ from hourline_core.aggregates.user_classes.code import function_of
 from hourline_core.aggregates.user_classes.measure_class import ADDRESS
 from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import FAILURE, SCRATCH_PREFIX
 
 _TYPE = "struct<measure: string, file: string, message: string>"
@@ -25,11 +26,10 @@ def mark_failures(aggregation: AggregationPlan, events: DataFrame, counts: str =
     (Spark SQL) says which events count; the metric's ``where`` leaves out some of them.
     """
     metric = aggregation.metric
-    condition = f"{counts} AND ({metric.where})" if metric.where else counts
+    condition = f"{counts} AND {attempt(metric.where)}" if metric.where else counts
     messages: dict[str, Column] = {}
     for number, (name, one) in enumerate(user_defined_of(metric).items()):
         column, measure = f"{SCRATCH_PREFIX}failure_{number}", one.loaded.measure
-        # An argument may raise for an event that does not count.
         arguments = [f"CASE WHEN {condition} THEN {value} END" for value in aggregation.values[name][: -len(ADDRESS)]]
         message = f"{function_of('blame', measure)}({', '.join(arguments)})"
         events = events.withColumn(column, F.expr(message))

@@ -10,6 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from hourline_core.compute.record import with_record
 from hourline_core.model import Source
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     EVENT_TIME,
@@ -94,7 +95,7 @@ def with_derived(events: DataFrame, source: Source) -> DataFrame:
         events = events.withColumn(visible_name(column, source.field_names), F.col(column))
     for name, expression in source.derived.items():
         try:
-            events = events.withColumn(name, F.expr(expression))
+            events = events.withColumn(name, F.expr(attempt(expression)))
         except PySparkException as error:
             raise UnresolvedError(("derived", name), shorten_error(error)) from error
     return events
@@ -102,7 +103,7 @@ def with_derived(events: DataFrame, source: Source) -> DataFrame:
 
 def apply_where(events: DataFrame, source: Source) -> DataFrame:
     """The events that fulfil the source's ``where``. ``events`` are as ``with_derived`` gives them."""
-    return events.where(source.where) if source.where else events
+    return events.where(attempt(source.where)) if source.where else events
 
 
 def event_time_type(spark: SparkSession, source: Source) -> str:

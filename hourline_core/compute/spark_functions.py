@@ -26,8 +26,7 @@ _REPEATABLE = {
         try_to_time try_to_timestamp unix_date unix_micros unix_millis unix_seconds unix_timestamp weekday
         weekofyear year""",
     "others": """
-        aes_decrypt assert_true bitmap_bit_position bitmap_bucket_number bitmap_count raise_error
-        try_aes_decrypt typeof""",
+        aes_decrypt bitmap_bit_position bitmap_bucket_number bitmap_count try_aes_decrypt typeof""",
     "functions of functions": """
         aggregate array_sort exists filter forall map_filter map_zip_with reduce transform transform_keys
         transform_values zip_with""",
@@ -114,6 +113,7 @@ _CLOCK = "is the time of the computation, so a recompute would differ from the s
 _SESSION = "depends on the session of Spark, so a recompute could differ from the stream; write the value itself"
 _FILE = "depends on Spark's files, so a recompute would differ from the stream; use record.partition and record.offset"
 _JAVA = "calls Java, which may give another value each time; use functions of Spark SQL"
+_RAISES = "raises an error on purpose, which makes its expression null; use if(…), or an expectation of the source"
 _SALTED = "begins with random bytes, so a recompute would differ from the stream; use sha2, or encrypt before sending"
 _DESCRIPTOR = "reads a file of the machine, which may change or be missing; send JSON"
 _ROWS = "makes several rows of an event; use the source's explode, or a function of arrays, such as transform"
@@ -127,6 +127,7 @@ _REFUSED = {
     "user version",
     _FILE: "input_file_block_length input_file_block_start input_file_name",
     _JAVA: "java_method reflect try_reflect",
+    _RAISES: "assert_true raise_error",
     _SALTED: "aes_encrypt",
     _DESCRIPTOR: "from_protobuf to_protobuf",
     _ROWS: "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode "

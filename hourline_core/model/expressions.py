@@ -14,6 +14,9 @@ from hourline_core.model.base import describe, refuse
 UNCLOSED = "whose brackets or quotes do not close (between { } and [ ], YAML wants text with a comma in quotes)"
 
 
+ATTEMPT = "hourline_attempt"
+"""A function of Hourline's Spark sessions: the value of its argument, or null if Spark raises an error for it."""
+
 _QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
 _COLUMN = re.compile(rf"{_QUOTED}|(?<![\w.`])(?:`([^`]+)`|(\w+))(?![\w`]|\s*\()")
 _NAME = re.compile(r"`([^`]+)`|([A-Za-z_]\w*)", re.ASCII)
@@ -26,6 +29,11 @@ def named_column(text: str) -> str | None:
     if name is None or (name[2] or "").lower() in _LITERALS:
         return None
     return (name[1] or name[2]).lower()
+
+
+def attempt(text: str) -> str:
+    """Spark SQL for the value of an expression, or null for the events that Spark raises an error for."""
+    return text if named_column(text) else f"{ATTEMPT}({text}\n)"  # A comment may end the text.
 
 
 def column_names(text: str) -> frozenset[str]:

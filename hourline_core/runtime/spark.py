@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from hourline_core.error_causes import chain, java_causes, texts_of
 from hourline_core.errors import SetupError, first_line
 from hourline_core.model import Project
+from hourline_core.runtime.attempts import register_attempt
 from hourline_core.runtime.child_environment import known_user_name, user_name
 from hourline_core.runtime.class_archives import sharing_options
 from hourline_core.runtime.executor_python import refuse_unsuited_python
@@ -34,9 +35,11 @@ from hourline_core.runtime.spark_java import spark_environment, with_same_everyw
 # Both layers must evaluate the declared expressions under these rules, or their results would differ.
 _SEMANTICS = {
     "spark.sql.session.timeZone": "UTC",
-    # A bad cast or a division by zero in a declared expression gives null. In ANSI mode, one such record would stop the
-    # stream.
+    # A bad cast or a division by zero gives null, as a part of its expression. In ANSI mode, it would raise an error,
+    # and the whole expression would be null.
     "spark.sql.ansi.enabled": "false",
+    # Spark would evaluate a part that two expressions share before both of them, where nothing catches its error.
+    "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.caseSensitive": "false",
     # Of two headers with one name, the last one counts, as in Kafka's own `lastHeader`.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
@@ -151,6 +154,7 @@ def spark_session(
                 log_in_to_hadoop(conf, user_name())
             session = SparkSession.builder.config(conf=conf).getOrCreate()
             look_up_classes_once(session)
+            register_attempt(session)
     except (PySparkException, Py4JError, OSError) as error:
         said = _why_not_started(error, _written(log, before))
         raise SetupError(f"Spark did not start on {settings.master}: {said} (its log is {log})") from error

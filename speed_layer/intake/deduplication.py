@@ -25,6 +25,7 @@ from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.resolve import shorten_error, with_derived
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
+from hourline_core.model.expressions import attempt
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.model.scratch_columns import HOUR, ID, ID_HASH, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage.file_ranges import files_with
@@ -93,7 +94,9 @@ def with_id(validated: DataFrame, source: Source) -> DataFrame:
     """The validated events with ID, if the source declares one."""
     if source.id is None:
         return validated
-    with_ids = with_derived(validated, source).withColumn(ID, F.when(F.col(OUTCOME) == "accepted", F.expr(source.id)))
+    with_ids = with_derived(validated, source).withColumn(
+        ID, F.when(F.col(OUTCOME) == "accepted", F.expr(attempt(source.id)))
+    )
     return with_nullable_parts(with_ids.select(*validated.columns, ID), [ID])
 
 
@@ -113,7 +116,7 @@ def archived_id_hashes(
         )
         recent = archived.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp"))
         derived = with_derived(from_archive(recent, source), source)
-        ids = with_nullable_parts(derived.select(HOUR, F.expr(source.id or "null").alias(ID)), [ID])
+        ids = with_nullable_parts(derived.select(HOUR, F.expr(attempt(source.id or "null")).alias(ID)), [ID])
         return ids.mapInArrow(_hash, f"{HOUR} timestamp, {ID_HASH} bigint").toArrow()
     except PySparkException as error:
         words = shorten_error(error).rstrip(".")

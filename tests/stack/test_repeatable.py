@@ -18,6 +18,7 @@ from hourline_core.compute.spark_functions import (
     WITHOUT_BRACKETS,
 )
 from hourline_core.model import Project, Settings, load_project
+from hourline_core.model.expressions import ATTEMPT
 from hourline_core.runtime.spark import spark_session
 from tests.support.project_files import write_project
 
@@ -25,6 +26,13 @@ SOURCE = """\
 topic: t
 fields: {day: date, at: timestamp, name: string, n: int, now: string, today: int, version: int, current_time: int}
 event_time: at
+"""
+EXPECTATIONS = """\
+expectations:
+- expect_column_max_to_be_between: {column: day, min_value: 2024-01-01, row_condition: "hour > '2024' and day is not null"}
+- expect_column_max_to_be_between: {column: day, min_value: 2024-01-01, row_condition: "day < 'today'"}
+- expect_column_max_to_be_between: {column: day, min_value: 2024-01-01, row_condition: 'col("day").notNull()',
+    condition_parser: great_expectations}
 """
 MOVES = "is a time that moves with the clock"
 RANDOM = "gives another value each time"
@@ -136,7 +144,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def test_each_function_of_spark_is_in_one_list(spark: SparkSession) -> None:
     shown = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()}
     registered = spark._jsparkSession.sessionState().functionRegistry().listFunction()
-    names = shown | {registered.apply(place).funcName() for place in range(registered.size())}
+    names = (shown | {registered.apply(place).funcName() for place in range(registered.size())}) - {ATTEMPT}
     lists = [REPEATABLE, AGGREGATES, WINDOW_FUNCTIONS, frozenset(REFUSED)]
     unlike = {name: sum(name in one for one in lists) for name in names}
     assert {name: count for name, count in unlike.items() if count != 1} == {}, "each is in exactly one list"
@@ -193,6 +201,7 @@ def test_each_place_of_an_expression_is_looked_at(spark: SparkSession, tmp_path:
         "sources/time.yaml": base.format("e", "", "coalesce(at, timestamp'now')"),
         "sources/where.yaml": base.format("f", "where: day < 'today'\n", "at"),
         "sources/whole.yaml": base.format("g", "", "at"),
+        "sources/expected.yaml": base.format("h", "", "at") + EXPECTATIONS,
         "metrics/all.yaml": "source: whole\nwhere: day < 'today'\ndimensions:\n  d: day = 'today'\n"
         "measures:\n  m: max(day = 'today')\n  n:\n    count where day > 'today'\n",
     }
@@ -204,6 +213,7 @@ def test_each_place_of_an_expression_is_looked_at(spark: SparkSession, tmp_path:
         "metrics/all.yaml:7: measures.n.where: 'today'",
         "sources/branch.yaml:3: branch: 'today'",
         "sources/derived.yaml:3: derived.bad: 'today'",
+        "sources/expected.yaml:6: expectations.1.expect_column_max_to_be_between.row_condition: 'today'",
         "sources/explode.yaml:3: explode.it: 'today'",
         "sources/id.yaml:3: id: 'today'",
         "sources/time.yaml:3: event_time: timestamp 'now'",

@@ -4,6 +4,7 @@ import re
 
 from hourline_core.aggregates.base import UnsuitableArgumentError
 from hourline_core.model import Measure
+from hourline_core.model.expressions import attempt
 
 _NOT_TAKEN = re.compile(r"(?:^|[<:,])(void|variant|interval|time)\b(?!:)")
 """Types, as a part of Spark's text of a type. A field that has such a name is followed by its type. Delta has no
@@ -21,4 +22,4 @@ def arguments_of(measure: Measure, types: str) -> list[str]:
     there = " AND ".join(f"({argument}) IS NOT NULL" for argument in measure.arguments)
     # An argument may raise for an event that does not fulfil the condition.
     counts = f"CASE WHEN ({measure.where or 'true'}) THEN {there} END"
-    return [f"CASE WHEN {counts} THEN ({argument}) END" for argument in measure.arguments]
+    return [attempt(f"CASE WHEN {counts} THEN ({argument}) END") for argument in measure.arguments]

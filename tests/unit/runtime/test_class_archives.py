@@ -82,6 +82,7 @@ def test_settings_add_to_the_class_path_and_the_options_of_the_driver(
 ) -> None:
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: dict(builder._options))
     monkeypatch.setattr("hourline_core.runtime.spark.look_up_classes_once", lambda spark: None)
+    monkeypatch.setattr("hourline_core.runtime.spark.register_attempt", lambda spark: None)
     given = {"spark.driver.extraClassPath": "/theirs.jar", "spark.driver.extraJavaOptions": "-Dtheirs=1"}
     source = Source(
         name="rows", topic="rows", fields={"at": Field(type="string")}, event_time=EventTime(expression="at")
