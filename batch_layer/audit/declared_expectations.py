@@ -1,6 +1,7 @@
 """Builds Great Expectations' objects from declared expectations. Raises an error for a wrong name or parameter."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,10 +13,12 @@ from great_expectations.expectations.registry import get_expectation_impl, list_
 
 from batch_layer.audit.bounds import UnfitBoundError, refuse_unfit_bounds
 from batch_layer.audit.parameter_types import UnfitValueError, convert_parameters
+from hourline_core.compute.repeatable import MOVING
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Expectation, Severity
 from hourline_core.model.base import describe
 from hourline_core.model.expectation import About, columns_of
+from hourline_core.model.expressions import attempt
 
 Origin = Literal["declaration", "user", "history"]
 
@@ -56,6 +59,15 @@ _SET_BY_HOURLINE = {
 }
 _BETWEEN = "expect_column_values_to_be_between"
 _MAPPINGS = ("quantile_ranges", "partition_object", "json_schema")
+_CALLED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(@)|(\w+)\s*\(""")
+"""What a condition of pandas reads from elsewhere, or calls, outside of quoted text."""
+_REPEATABLE_CALLS = {
+    *("abs", "between", "contains", "endswith", "fullmatch", "isin", "isna", "isnull", "len", "lower", "match"),
+    *("notna", "notnull", "startswith", "strip", "upper"),
+}
+"""What a condition of pandas may call."""
+_WORDS = {"and", "in", "not", "or"}
+"""The words that a bracket may follow in it."""
 _GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNING}
 
 
@@ -89,6 +101,10 @@ class Check:
     """Whether it is evaluated on sessions, each of which is one row."""
     of_doubles: bool = False
     """Whether its column has doubles, which may be NaN."""
+    of_events: bool = False
+    """Whether it is evaluated on events, by Spark."""
+    spark_condition: str | None = None
+    """Its ``row_condition``, if that is Spark SQL over events."""
 
     @property
     def columns(self) -> list[str]:
@@ -124,7 +140,9 @@ class Check:
         # For Spark, NaN is above every lower bound.
         bounds = {"max_value": math.inf} if self.of_doubles and self.type == _BETWEEN else {}
         try:
-            built = kind(**{**bounds, **self.parameters}, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
+            attempted = {"row_condition": attempt(self.spark_condition)} if self.spark_condition else {}
+            parameters = {**bounds, **self.parameters, **attempted}
+            built = kind(**parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
         except ValueError as error:
             raise UnsuitableExpectationError(*_explain(self.type, error, self.parameters)) from None
         if self.of_sessions and not self.by_row:
@@ -140,6 +158,7 @@ class Check:
         """
         if self.mistake:
             raise UnsuitableExpectationError(f"{self.type}: {self.mistake}", *self.mistaken)
+        self._refuse_unrepeatable()
         for name, value in self.parameters.items():
             # Great Expectations would take it for the name of a runtime parameter.
             if isinstance(value, dict) and name not in _MAPPINGS:
@@ -150,6 +169,29 @@ class Check:
                 )
         if {"min_value", "max_value"} <= set(allowed) - self.parameters.keys() and "threshold" not in allowed:
             raise UnsuitableExpectationError(f"{self.type}: got no bounds, allowed are min_value, max_value or both")
+
+    def _refuse_unrepeatable(self) -> None:
+        """Refuse what may give another verdict each time. Of Spark SQL, ``compute/check.py`` does."""
+        for name in ("min_value", "max_value"):
+            if moving := MOVING.fullmatch(str(self.parameters.get(name, ""))):
+                raise UnsuitableExpectationError(
+                    f"{self.type}: {name}: got '{moving[0]}', a time that moves with the clock, so an hour could pass "
+                    "today and fail tomorrow; write the time itself",
+                    name,
+                )
+        condition = self.parameters.get("row_condition")
+        if self.of_events or not isinstance(condition, str):
+            return
+        if str(self.parameters.get("condition_parser", "")).startswith("great_expectations"):
+            return
+        for elsewhere, called in _CALLED.findall(condition):
+            if elsewhere or (called and called not in _REPEATABLE_CALLS | _WORDS):
+                raise UnsuitableExpectationError(
+                    f"{self.type}: row_condition: got '{elsewhere or called}', which is not known to give the same "
+                    "value each time; allowed are comparisons of columns, and the functions "
+                    f"{', '.join(sorted(_REPEATABLE_CALLS))}",
+                    "row_condition",
+                )
 
 
 def unique_with(check: Check, hour: str) -> Check | None:
@@ -167,10 +209,15 @@ def unique_with(check: Check, hour: str) -> Check | None:
 
 
 def build_checks(
-    declared: Iterable[Expectation], types: Mapping[str, str] | None = None, *, of_sessions: bool = False
+    declared: Iterable[Expectation],
+    types: Mapping[str, str] | None = None,
+    *,
+    of_sessions: bool = False,
+    of_events: bool = False,
 ) -> list[Check]:
     """The expectations that a user has declared. ``types`` are those of the columns, if they are known.
-    ``of_sessions``: those about windows are about sessions.
+    ``of_sessions``: those about windows are about sessions. ``of_events``: they are about events, and Spark evaluates
+    them.
     """
     checks = []
     for one in declared:
@@ -195,6 +242,8 @@ def build_checks(
                 unit=one.about,
                 of_sessions=of_sessions and one.about == "window",
                 of_doubles=(types or {}).get(str(one.parameters.get("column"))) in ("float", "double"),
+                of_events=of_events,
+                spark_condition=one.spark_condition if of_events else None,
             )
         )
     return checks

@@ -32,11 +32,11 @@ def _validate_nothing(validator: Validator, source: Source, hours: list[str]) ->
     """Those on a column have nothing to evaluate."""
     columns = [*dict.fromkeys(["hour", "event_time", *source.event_fields, *source.derived])]
     nothing = pd.DataFrame(columns=columns, dtype=object)
-    return validator.evaluate_results(nothing, build_checks(source.expectations), hours, ["hour"])
+    return validator.evaluate_results(nothing, build_checks(source.expectations, of_events=True), hours, ["hour"])
 
 
 def _validate_found(validator: Validator, source: Source, marked: DataFrame, hours: list[str]) -> Validation:
-    checks = build_checks(source.expectations, dict(marked.dtypes))
+    checks = build_checks(source.expectations, dict(marked.dtypes), of_events=True)
     address = (HOUR, TOPIC, PARTITION, OFFSET, *((PLACE,) if source.explode else ()))
     keys = {visible_name(column, source.field_names): column for column in address}
     hour = next(iter(keys))

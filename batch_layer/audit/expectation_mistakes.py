@@ -34,7 +34,8 @@ def find_mistakes_in(project: Project, declaration: Source | Metric, validator: 
         kind, names = "metric", ("hour", *declaration.dimensions, *declaration.measures)
     of_sessions = isinstance(declaration, Metric) and declaration.session is not None
     mistakes = []
-    checks = build_checks(declaration.expectations, _types_of(project, declaration), of_sessions=of_sessions)
+    types, of_events = _types_of(project, declaration), kind == "source"
+    checks = build_checks(declaration.expectations, types, of_sessions=of_sessions, of_events=of_events)
     for number, check in enumerate(checks):
         columns = list(dict.fromkeys(names if check.unit == "hour" else (*WINDOW_COLUMNS, *names[1:])))
         try:
@@ -76,6 +77,10 @@ def _refuse_broken(validator: Validator, check: Check, columns: list[str]) -> No
     """Evaluate the expectation over no rows. Reversed bounds and broken patterns show then."""
     if check.by_row:
         always, by = replace(check, when=None), "hour" if check.unit == "hour" else WINDOW_COLUMNS[0]
+        if check.of_events:  # Their condition is Spark's, and these rows are pandas'.
+            conditions = ("row_condition", "condition_parser")
+            plain = {name: value for name, value in check.parameters.items() if name not in conditions}
+            always = replace(always, parameters=plain, spark_condition=None)
         validation = validator.evaluate_results(
             pd.DataFrame(columns=columns, dtype=object), [always], ["no hour"], [by]
         )

@@ -24,7 +24,7 @@ from hourline_core.compute.resolve import (
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
 from hourline_core.model.branches import OTHERWISE
-from hourline_core.model.scratch_columns import RECORD, SCRATCH_PREFIX
+from hourline_core.model.scratch_columns import HOUR, RECORD, SCRATCH_PREFIX, visible_name
 from hourline_core.model.yaml_files import KeyPath
 
 
@@ -107,6 +107,21 @@ def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollec
                 refuse_unrepeatable(spark, ("where",), source.where, events.columns)
                 check_condition(events, source.where)
                 refuse_moving_times(events, {("where",): source.where})
+        _check_row_conditions(events, source, collector)
+
+
+def _check_row_conditions(events: DataFrame, source: Source, collector: _MistakeCollector) -> None:
+    """Check the Spark SQL of the source's expectations. ``events`` have its derived fields."""
+    for number, expectation in enumerate(source.expectations):
+        if not (condition := expectation.spark_condition):
+            continue
+        path = ("expectations", str(number), expectation.type, "row_condition")
+        hour = visible_name(HOUR, source.field_names)
+        rows = events.withColumn(hour, F.lit(None).cast("string"))  # as the audit shows it
+        with collector.collecting():
+            refuse_unrepeatable(events.sparkSession, path, condition, rows.columns)
+            check_condition(rows, condition, path)
+            refuse_moving_times(rows, {path: condition})
 
 
 def _check_explode(spark: SparkSession, source: Source) -> None:

@@ -90,6 +90,13 @@ class Expectation(Declaration):
     """The URL of a page that says more. The reports show it."""
 
     @property
+    def spark_condition(self) -> str | None:
+        """The `row_condition`, as far as it is Spark SQL if the expectation is about events. None: it has none."""
+        condition = self.parameters.get("row_condition")
+        own_syntax = str(self.parameters.get("condition_parser", "")).startswith("great_expectations")
+        return condition if isinstance(condition, str) and not own_syntax else None
+
+    @property
     def consequences(self) -> dict[str, Any]:
         """What decides whether an hour passes: all of it but the words for people."""
         usual = {*({"when"} if self.when is None else ()), *({"about"} if self.about == "hour" else ())}

@@ -428,3 +428,38 @@ def test_a_bound_of_the_type_of_its_column_is_accepted(validator: Validator, tmp
     }
     project = load_project(write_project(tmp_path, files))
     assert find_mistakes_in(project, project.metrics["m"], validator) == []
+
+
+def test_what_may_give_another_verdict_each_time_is_refused_with_its_line(validator: Validator, tmp_path: Path) -> None:
+    of_metric = [
+        ("column: page, min_value: now", "min_value: got 'now', a time that moves with the clock"),
+        ("column: page, max_value: 'Today UTC'", "max_value: got 'Today UTC', a time that moves with the clock"),
+        (
+            "column: n, max_value: 1, row_condition: 'n > @pd.Timestamp.now().hour'",
+            "row_condition: got '@', which is not known",
+        ),
+        (
+            "column: n, max_value: 1, row_condition: 'n > n.sample(1)'",
+            "row_condition: got 'sample', which is not known",
+        ),
+    ]
+    repeats = "column: n, max_value: 1, row_condition: 'page == \"@now()\" and (n > 1 or n in (2, 3))'"
+    lines = [
+        f"- expect_column_values_to_be_between: {{{parameters}}}\n"
+        for parameters in (*(parameters for parameters, _ in of_metric), repeats)
+    ]
+    # Spark SQL is checked where Spark runs. Here it must only not be taken for a condition of pandas.
+    of_events = "- expect_column_values_to_be_between: {column: n, max_value: 1, row_condition: \"page = 'a'\"}\n"
+    files = {
+        "hourline.yaml": "",
+        "sources/s.yaml": "topic: s\nfields: {page: string, at: string, n: int}\nevent_time: at\nexpectations:\n"
+        + of_events,
+        "metrics/m.yaml": "source: s\ndimensions: [page]\nmeasures: {n: count}\nexpectations:\n" + "".join(lines),
+    }
+    project = load_project(write_project(tmp_path, files))
+    assert find_mistakes_in(project, project.sources["s"], validator) == []
+    mistakes = find_mistakes_in(project, project.metrics["m"], validator)
+    assert len(mistakes) == len(of_metric)
+    for number, (mistake, (_, said)) in enumerate(zip(mistakes, of_metric, strict=True)):
+        where = f"metrics/m.yaml:{number + 5}: expectations.{number}: expect_column_values_to_be_between: "
+        assert mistake.startswith(where + said)
