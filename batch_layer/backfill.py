@@ -44,6 +44,8 @@ class Backfill:
     resumed: bool = False
     file: Path | None = None
     """The file that remembers it until it is done. None: `plan` alone shows what is left."""
+    plan_again: Callable[[], list[PlannedHour]] | None = None
+    """Plan what is left once records were decoded anew: their events may be in hours that had none before."""
     pinned: dict[str, HourVersions] = field(default_factory=dict)
     """By declaration (metric_hash), the highest versions of final, and of staged for blocked hours, that counted
     when it began.
@@ -71,6 +73,7 @@ class Backfill:
             on_waiting=on_waiting,
             on_left_out=on_left_out,
             on_published=on_published,
+            plan_again=self.plan_again,
         )
         if self.file:
             self.file.unlink(missing_ok=True)  # Of two that run at once, both finish.
@@ -104,9 +107,24 @@ def plan_backfill(
         # A declaration that was changed since the interruption is not remembered: all its hours are done again.
         pinned[name] = remembered.pinned.get(name, newest) if remembered else newest
     wanted = plan_range(project, hours, metrics, clock)
-    left = [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
+
+    def find_left(wanted: list[PlannedHour]) -> list[PlannedHour]:
+        return [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
+
+    def plan_again() -> list[PlannedHour]:
+        now = plan_range(project, hours, metrics, clock)
+        # Open hours are recomputed if the caller wanted some.
+        return find_left(now if any(not item.closed for item in wanted) else [item for item in now if item.closed])
+
     return Backfill(
-        project, wanted, left, remembered.begun if remembered else clock(), remembered is not None, file, pinned
+        project,
+        wanted,
+        find_left(wanted),
+        remembered.begun if remembered else clock(),
+        remembered is not None,
+        file,
+        plan_again,
+        pinned,
     )
 
 

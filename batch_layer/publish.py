@@ -78,7 +78,11 @@ def prepare(job: Job, staged: StagedMetric, blocked: Mapping[datetime, str]) -> 
     def stays_missing(hour: datetime) -> bool:
         return changed is not None and changed.lack_bytes(aggregation.source, aggregation.metric, hour)
 
-    promoted = promotes(job.database, aggregation, metric.passed, is_served, stays_missing)
+    # Hours that get events by decoding anew alone are not listed as missing.
+    entered = changed.entered if changed else {}
+    covered = job.snapshot.coverage.of(aggregation.metric.name, aggregation.declaration).covered(entered)
+    is_whole = not entered.keys() - covered.keys() - {*metric.passed}
+    promoted = is_whole and promotes(job.database, aggregation, metric.passed, is_served, stays_missing)
     passed = replace(staged, hours=metric.passed, rows=staged.rows_of(metric.passed))
     return replace(metric, drift=measure_drift(job, passed, promoted), promotes=promoted)
 
@@ -100,7 +104,7 @@ def promotes(
         "WHERE NOT served AND metric = ? AND declaration = ?",
         [aggregation.metric.name, aggregation.declaration],
     ).fetchall()
-    # Hours that have events only by decoding anew are listed once they are published.
+    # There may be no hours but those that get events by decoding anew.
     return (hours > 0 or bool(passed)) and all(hour in passed or stays_missing(hour) for hour in missing or [])
 
 

@@ -41,6 +41,7 @@ def backfill(
     """
     declared = load(project, workspace)
     from batch_layer.backfill import plan_backfill
+    from batch_layer.decoding.to_decode import sources_to_decode
 
     metrics = chosen_metrics(declared, metric)
     hours = past_range(start, end)
@@ -48,7 +49,7 @@ def backfill(
     planned = plan_backfill(declared, hours, metrics)
     if not include_open:
         _check_open(planned.wanted, dry_run)
-    if not planned.wanted:
+    if not planned.wanted and not sources_to_decode(declared):
         say("nothing to recompute: no source has an hour in that range")
         write_results(results, declared, since or began, hours)
         note_pending(declared)

@@ -41,7 +41,7 @@ def run_backfill(planned: "Backfill") -> "list[Recomputed]":
     except KeyboardInterrupt:
         note(f"interrupted: {len(done):,} of {len(every):,} hours are done; the same command continues")
         raise typer.Exit(INTERRUPTED) from None
-    say(f"all {len(every):,} hours are done")
+    say(f"all {len(every | done):,} hours are done")
     return outcome
 
 
