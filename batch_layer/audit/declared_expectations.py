@@ -13,7 +13,6 @@ from great_expectations.expectations.registry import get_expectation_impl, list_
 
 from batch_layer.audit.bounds import UnfitBoundError, refuse_unfit_bounds
 from batch_layer.audit.parameter_types import UnfitValueError, convert_parameters
-from hourline_core.compute.repeatable import MOVING
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Expectation, Severity
 from hourline_core.model.base import describe
@@ -172,13 +171,6 @@ class Check:
 
     def _refuse_unrepeatable(self) -> None:
         """Refuse what may give another verdict each time. Of Spark SQL, ``compute/check.py`` does."""
-        for name in ("min_value", "max_value"):
-            if moving := MOVING.fullmatch(str(self.parameters.get(name, ""))):
-                raise UnsuitableExpectationError(
-                    f"{self.type}: {name}: got '{moving[0]}', a time that moves with the clock, so an hour could pass "
-                    "today and fail tomorrow; write the time itself",
-                    name,
-                )
         condition = self.parameters.get("row_condition")
         if self.of_events or not isinstance(condition, str):
             return

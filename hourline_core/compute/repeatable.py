@@ -47,7 +47,7 @@ _OTHER_SYNTAX = {
     ),
 }
 _AGGREGATE = "AggregateExpression"
-MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)(?![A-Za-z]).*", re.IGNORECASE | re.DOTALL)
+_MOVING = re.compile(r"\s*(now|today|yesterday|tomorrow)(?![A-Za-z]).*", re.IGNORECASE | re.DOTALL)
 """What Spark takes for a time that moves, alone or before a zone."""
 _TIME_TYPES = ("date", "timestamp", "timestamp_ntz")
 _TYPED_LITERAL = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIME")
@@ -93,7 +93,7 @@ def find_moving_times(events: DataFrame, expressions: Mapping[KeyPath, str]) -> 
 
 
 def _refuse_moving(path: KeyPath, shown: str, text: str) -> None:
-    if moving := MOVING.fullmatch(text):
+    if moving := _MOVING.fullmatch(text):
         raise UnresolvedError(
             path,
             f"{shown} is a time that moves with the clock ({moving[1].lower()}), so a recompute would differ from the "
