@@ -173,7 +173,7 @@ def of_both_layers(spark: SparkSession, project: Project, name: str) -> list[dic
     aggregation, events = plan_aggregation(spark, source, metric), events_of(spark, source)
     projection = Projection([aggregation])
     projected = projection.add_to(events).toArrow()
-    folded = Fold(connect_for_folds([metric]), projection.metrics[name]).fold(projected).tiles
+    folded = Fold(connect_for_folds([metric]), projection.metrics[aggregation.name]).fold(projected).tiles
     derived = with_derived(events, source)
     condition = F.expr(f"hourline_attempt({source.where or 'true'})")
     of_batch, _ = compute_tiles_and_totals(aggregation, derived.withColumn(COUNTS, F.coalesce(condition, F.lit(False))))
