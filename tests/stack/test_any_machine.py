@@ -92,7 +92,7 @@ MACHINES = {
     "latin": Machine(
         "50%20+x",
         "de_DE.ISO-8859-1",
-        {"_JAVA_OPTIONS": "-Duser.language=tr -Duser.country=TR -Duser.language.format=ar", "PYTHONWARNINGS": "error"},
+        {"_JAVA_OPTIONS": "-Duser.language=tr -Duser.country=TR -Duser.language.format=ar"},
         named=False,
         workspace="w & ö",
     ),
