@@ -102,7 +102,6 @@ MACHINES = {
         {
             "JAVA_TOOL_OPTIONS": "-Duser.language=ar -Duser.country=EG -Dfile.encoding=ISO-8859-1",
             "TZ": "Asia/Kolkata",
-            "PYTHONIOENCODING": "ascii",
         },
     ),
     "spark": Machine(
