@@ -1,6 +1,5 @@
 """Decodes and validates records in Spark: native code, called in Spark's Python workers with Arrow columns."""
 
-import gc
 import pickle
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -10,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.functions import arrow_udf
 
+from hourline_core.compute.tasks import keep_imports
 from hourline_core.formats.format import Decoder, decoder_of
 from hourline_core.model import Source
 from hourline_core.model.expressions import ATTEMPT
@@ -140,18 +140,12 @@ def _validator_of(source: Source) -> Callable[[], Validator]:
 @cache
 def _worker_validator(pickled_source: bytes) -> Validator:
     """The validator of this worker process."""
-    _keep_imports()
+    keep_imports()
     return Validator(pickle.loads(pickled_source))  # noqa: S301 (the driver's own)
 
 
 @cache
 def _worker_decoder(format: str, fields: tuple[tuple[str, Field], ...]) -> Decoder:
     """The decoder of this worker process."""
-    _keep_imports()
+    keep_imports()
     return decoder_of(format, dict(fields))
-
-
-def _keep_imports() -> None:
-    """Spare Spark's worker, which collects garbage after each task, going through all that was imported: 40 ms."""
-    gc.collect()
-    gc.freeze()

@@ -109,15 +109,19 @@ def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
                 rows = pq.ParquetFile(file).read(use_threads=False)
         except (OSError, pa.ArrowInvalid) as error:
             raise TableError(describe_damage(table, path, f"cannot be read ({first_line(error)})")) from error
-        if not rows.schema.equals(schema):
-            # delta-rs writes text as another Arrow type (string_view) when it deletes rows.
-            columns = [
-                rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type)
-                for c in schema
-            ]
-            rows = pa.table(columns, schema=schema)
-        parts.append(rows)
+        parts.append(with_schema(rows, schema))
     return pa.concat_tables(parts)
+
+
+def with_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """``rows`` with the columns of ``schema``. Those that they lack are null."""
+    if rows.schema.equals(schema):
+        return rows
+    # delta-rs writes text as another Arrow type (string_view) when it deletes rows.
+    columns = [
+        rows[c.name].cast(c.type) if c.name in rows.column_names else pa.nulls(rows.num_rows, c.type) for c in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def count_nulls(table: DeltaTable, path: str, column: str) -> int:

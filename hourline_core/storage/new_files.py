@@ -101,8 +101,8 @@ def append_files(
     for file in files:
         if sizes.get(file.path) != file.size:
             raise TableError(
-                f"the file {file.path} of the table at {table.table_uri} was deleted before it was committed; start "
-                "the speed layer again"
+                f"the file {file.path} of the table at {table.table_uri} was deleted before it was committed; run "
+                "the command again"
             )
     now = int(time.time() * 1000)
     actions = [AddAction(file.path, file.size, {}, now, True, file.statistics) for file in files]

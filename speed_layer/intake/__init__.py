@@ -7,6 +7,5 @@ native_records.py   evaluates records without Spark SQL
 part_builder.py     archives, folds and counts the records of one task
 fold_tiles.py       folds events into the tiles of a metric
 part.py             what the driver tells the tasks, and what they tell the driver
-task_failure.py     an exception that ends a task, on its way to the driver
 deduplication.py    which ids were seen before, in the driver
 """

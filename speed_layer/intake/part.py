@@ -21,7 +21,6 @@ from hourline_core.ledger.source_clock import PartitionClock, SourceClock
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import HOUR, ID_HASH, OFFSET, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage.new_files import NewFile
-from speed_layer.intake.task_failure import TaskFailure
 from speed_layer.recovery.counted_records import CountedRecords
 
 Partition = tuple[str, int]
@@ -166,19 +165,14 @@ def sum_of(parts: Iterable[Part]) -> Part:
     return reduce(add, parts, Part())
 
 
-def to_bytes(told: Part | TaskFailure) -> bytes:
+def to_bytes(part: Part) -> bytes:
     """What a task tells, for the driver."""
-    if isinstance(told, Part):
-        return pickle.dumps((replace(told, ids=()), [_compress(ids) for ids in told.ids]))
-    return pickle.dumps(told)
+    return pickle.dumps((replace(part, ids=()), [_compress(ids) for ids in part.ids]))
 
 
 def from_bytes(told: bytes) -> Part:
-    """What a task has told. Raises the exception that has ended its work, with its causes."""
-    unpickled = pickle.loads(told)  # noqa: S301 (from a task of this process)
-    if isinstance(unpickled, TaskFailure):
-        raise unpickled.raised()
-    part, compressed = unpickled
+    """What a task has told."""
+    part, compressed = pickle.loads(told)  # noqa: S301 (from a task of this process)
     assert isinstance(part, Part)
     return replace(part, ids=[ipc.open_stream(ids).read_all() for ids in compressed])
 

@@ -33,7 +33,7 @@ from hourline_core.model.scratch_columns import (
     VALUE,
     VALUE_SIZE,
 )
-from hourline_core.storage.new_files import NewFile, NewFileWriter
+from hourline_core.storage.file_if_rows import FileIfRows
 from speed_layer.intake.accounting import count_records
 from speed_layer.intake.fold_tiles import Fold
 from speed_layer.intake.headers import headers_of
@@ -61,9 +61,9 @@ class PartBuilder:
         self._plan = plan
         self._assignment = assignment
         self._folds = folds
-        self._events = _File(plan.events, plan, "events", plan.events_schema)
-        self._rejected = _File(plan.rejected, plan, "rejected", REJECTED_SCHEMA)
-        self._quarantine = _File(plan.quarantine, plan, "quarantine", QUARANTINE_SCHEMA)
+        self._events = FileIfRows(plan.events, plan.storage_options, "events", plan.events_schema)
+        self._rejected = FileIfRows(plan.rejected, plan.storage_options, "rejected", REJECTED_SCHEMA)
+        self._quarantine = FileIfRows(plan.quarantine, plan.storage_options, "quarantine", QUARANTINE_SCHEMA)
         self._part = Part()
         self._last_records: dict[Partition, LastRecord] = {}
         self._offsets: dict[Partition, tuple[int, int]] = {}
@@ -188,26 +188,3 @@ class PartBuilder:
 
     def _numbered(self, rows: pa.Table) -> pa.Table:
         return rows.append_column("sequence", pa.array([self._assignment.sequence] * rows.num_rows, pa.int64()))
-
-
-class _File:
-    """A file that is only made if there are rows for it."""
-
-    def __init__(self, address: str, plan: IntakePlan, kind: str, schema: pa.Schema) -> None:
-        self._writer: NewFileWriter | None = None
-        self._place = (address, plan.storage_options, kind)
-        self._schema = schema
-
-    def write(self, rows: pa.Table) -> None:
-        """Append ``rows``. Columns of the file that they lack are null."""
-        for column in self._schema:
-            if column.name not in rows.column_names:
-                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
-        rows = rows.select(self._schema.names).cast(self._schema)
-        if self._writer is None:
-            self._writer = NewFileWriter(*self._place, sample=rows)
-        self._writer.write(rows)
-
-    def close(self) -> list[NewFile]:
-        """The file. Empty: there is none."""
-        return [] if self._writer is None else [self._writer.close()]

@@ -1,8 +1,6 @@
 """Runs the tasks of a micro-batch, each in a Python worker of Spark."""
 
-import gc
 import pickle
-import traceback
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any
@@ -13,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from hourline_core.compute.tasks import keep_imports, run_tasks
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC
 from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from speed_layer.intake.micro_batch_size import TaskBounds
@@ -20,7 +19,6 @@ from speed_layer.intake.native_records import NativeRecords, as_records
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, to_bytes
 from speed_layer.intake.part_builder import PartBuilder
 from speed_layer.intake.record_plan import RecordPlan
-from speed_layer.intake.task_failure import TaskFailure
 
 _ROWS_OF_CHUNK = 50_000
 _BYTES_OF_CHUNK = 64 << 20
@@ -28,8 +26,6 @@ _BYTES_OF_CHUNK = 64 << 20
 
 _ROWS_OF_BATCH, _SMALL_ROWS_OF_BATCH = 10_000, 250
 _BYTES_OF_BATCH, _NO_LIMIT = 64 << 20, (1 << 31) - 1
-
-_TOLD = "told"
 
 
 class Tasks:
@@ -54,8 +50,7 @@ class Tasks:
         if self._nested:
             for setting, value in limits_of_batches(bounds.small_rows).items():
                 spark.conf.set(setting, value)
-        told = evaluated.coalesce(tasks).mapInArrow(work, f"{_TOLD} binary").toArrow()
-        return [from_bytes(part) for part in told[_TOLD].to_pylist()]
+        return [from_bytes(told) for told in run_tasks(evaluated.coalesce(tasks), work)]
 
 
 def has_nested_columns(evaluated: StructType) -> bool:
@@ -84,17 +79,8 @@ def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordB
     return builder.finish()
 
 
-def _work(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    told: Part | TaskFailure
-    try:
-        told = build_part(plan, assignment, batches)
-    except Exception as error:  # Spark would make a text of it.
-        error.add_note(traceback.format_exc())
-        failure = TaskFailure.of(error)
-        if failure is None:
-            raise
-        told = failure
-    yield pa.record_batch({_TOLD: pa.array([to_bytes(told)], pa.binary())})
+def _work(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordBatch]) -> bytes:
+    return to_bytes(build_part(plan, assignment, batches))
 
 
 @lru_cache(maxsize=100)  # one for each source, and for each start after a change of its tables
@@ -102,9 +88,7 @@ def _prepare(plan: bytes) -> tuple[IntakePlan, dict[str, Fold], NativeRecords | 
     """The plan, the folds of its metrics, and what evaluates the records if the task does: made once in a worker, which
     lives on.
     """
-    # Spark's worker collects garbage after each task, which would go through all that was imported: 40 ms a task.
-    gc.collect()
-    gc.freeze()
+    keep_imports()
     declared: IntakePlan = pickle.loads(plan)  # noqa: S301 (from the driver)
     connection = connect_for_folds(metric.aggregation.metric for metric in declared.metrics.values())
     folds = {name: Fold(connection, metric) for name, metric in declared.metrics.items()}

@@ -1,6 +1,7 @@
 """What ends the work of a task reaches the user as one sentence, whatever its error is."""
 
 import errno
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -8,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from hourline import load_project
+from hourline_core.compute.tasks import tell, told_by
 from hourline_core.errors import HourlineError, ResourceError, SetupError
 from hourline_core.faults import explain_fault
 from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.machine import Surroundings
 from hourline_core.storage.new_files import NewFileWriter
 from speed_layer.intake import tasks
-from speed_layer.intake.part import Assignment, from_bytes
+from speed_layer.intake.part import Assignment
 from tests.protocol.test_parts import BASE, FILES, ROWS, Made, plan_of, rows_of
 from tests.support.project_files import write_project
 
@@ -96,10 +98,11 @@ def failure_of(raised: Exception, folder: Path) -> Exception:
     plan = plan_of(load_project(write_project(root / "project", FILES)), root)
     batches = pa.Table.from_pylist(rows_of(0, [[Made(0, 1)]]), ROWS).to_batches()
 
+    work = partial(tasks._work, plan, Assignment(1, {"visits": "id"}, SourceClock(), BASE))
     with patch.object(NewFileWriter, "write", side_effect=raised):
-        (told,) = tasks._work(plan, Assignment(1, {"visits": "id"}, SourceClock(), BASE), batches)
+        told = pa.Table.from_batches(tell(work, batches))
     try:
-        from_bytes(told["told"][0].as_py())
+        told_by(told)
     except Exception as error:
         return error
     raise AssertionError("no error")

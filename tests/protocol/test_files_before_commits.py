@@ -34,7 +34,7 @@ def test_a_file_that_is_gone_before_its_commit_ends_the_micro_batch_and_nothing_
         speed.micro_batch(FAILING)
     said = str(raised.value)
     assert said.startswith("the file part-"), said
-    assert said.endswith(f"{kind}/visits/ was deleted before it was committed; start the speed layer again"), said
+    assert said.endswith(f"{kind}/visits/ was deleted before it was committed; run the command again"), said
     speed.start()
     speed.check()
     speed.micro_batch(FAILING)

@@ -4,8 +4,9 @@ together tell what a naive pass over the records finds, and no record itself.
 
 import pickle
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from hourline import Project, load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.projection import ProjectedMetric
+from hourline_core.compute.tasks import tell, told_by
 from hourline_core.faults import explain_fault
 from hourline_core.ledger.last_records import checksum_of
 from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
@@ -29,7 +31,6 @@ from hourline_core.machine import Surroundings
 from hourline_core.model import scratch_columns as columns
 from speed_layer.intake import tasks
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, sum_of, to_bytes
-from speed_layer.intake.task_failure import TaskFailure
 from speed_layer.recovery.counted_records import CountedRecords
 from tests.support.examples import examples
 from tests.support.project_files import write_project
@@ -253,10 +254,12 @@ def test_an_event_with_an_id_is_told_by_its_hash_and_little_more(tmp_path: Path)
 
 def test_what_ends_a_task_ends_the_micro_batch_with_the_same_error() -> None:
     cause = OSError(28, "No space left on device")
-    failure = TaskFailure.of(cause)
-    assert failure is not None
+
+    def work(batches: Iterable[pa.RecordBatch]) -> bytes:
+        raise cause
+
     try:
-        from_bytes(to_bytes(failure))
+        told_by(pa.Table.from_batches(tell(work, [])))
     except OSError as error:
         assert (error.errno, str(error)) == (28, str(cause))
     else:
@@ -264,9 +267,9 @@ def test_what_ends_a_task_ends_the_micro_batch_with_the_same_error() -> None:
 
 
 def test_a_fault_in_a_task_is_told_with_the_line_of_the_task() -> None:
-    (batch,) = tasks._work(b"no plan", Assignment(1, {}, SourceClock(), BASE), [])
+    work = partial(tasks._work, b"no plan", Assignment(1, {}, SourceClock(), BASE))
     try:
-        from_bytes(batch.column(0)[0].as_py())
+        told_by(pa.Table.from_batches(tell(work, [])))
     except pickle.UnpicklingError as error:
         assert "(speed_layer/intake/tasks.py:" in str(explain_fault(error, Surroundings()))
     else:
