@@ -6,7 +6,10 @@ table of the batch layer, named by the decoding. It has a row for each event of 
 and for each event that such a record has now. So it is also the account of what became of them: a row has the hour that
 the archive gives the event, and the hour that it has now. Either may be null.
 
-to_decode.py       the sources with such records, and up to which sequence they are decoded anew
-decode_anew.py     extends the table up to a sequence, in chunks
-changed_hours.py   the hours that it changes, and those that must be published at once
+to_decode.py        the sources with such records, and up to which sequence they are decoded anew
+decode_anew.py      extends the table up to a sequence, in chunks (chunks.py)
+tasks.py            the tasks that decode, and write the files of the table
+decode_records.py   decodes rows of the archive in a task
+decode_by_spark.py  the same in Spark, where Spark SQL is needed
+changed_hours.py    the hours that it changes, and those that must be published at once
 """

@@ -1,7 +1,11 @@
 """After a recompute, an hour is what it would be if today's declaration had been there from the first record."""
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +17,7 @@ from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 import pytest
+from deltalake import DeltaTable
 
 import serving_layer
 from batch_layer.plan import plan
@@ -100,6 +105,21 @@ class Shop:
     def command(self, *arguments: str, status: int | None = 0) -> str:
         return self._stack.command(*arguments, status=status)
 
+    def killed(self, *arguments: str, failpoint: str) -> int:
+        """The status of a command of another process, which a failpoint kills, or a Python worker of it."""
+        fired = self._folder / "fired"
+        fired.unlink(missing_ok=True)
+        further = {"KAFKA": self._kafka, "HOURLINE_FAILPOINT": failpoint, "HOURLINE_FAILPOINT_FIRED": str(fired)}
+        command = [sys.executable, "-m", "hourline", *arguments, "--project", str(self._folder)]
+        done = subprocess.run(command, env={**os.environ, **further}, capture_output=True, text=True, check=False)
+        assert fired.exists(), done.stderr
+        return done.returncode
+
+    def decoded_rows(self) -> list[int]:
+        """By decoding, the number of rows that are decoded anew."""
+        tables = Path(self.project.tables).glob("decoded/sales/*")
+        return [rows for table in tables if (rows := DeltaTable(table).to_pyarrow_table().num_rows)]
+
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with serving_layer.connect(self._stack.project) as connection:
             return connection.sql(sql).fetchall()
@@ -185,6 +205,29 @@ def test_events_move_to_other_hours_at_once(kafka: str, tmp_path: Path) -> None:
     # The hours have as many events as count in them, also those in which none has arrived.
     listed = shop.query("SELECT hour, events FROM hours WHERE events > 0")
     assert dict(listed) == {hour: sales for hour, sales, _ in answer}
+
+
+def test_decoding_anew_is_killed_in_the_driver_and_in_a_task(kafka: str, tmp_path: Path) -> None:
+    """``tests/protocol/test_decoding_anew.py`` kills it everywhere, without Spark."""
+    shop = Shop(tmp_path, kafka, "killed_decoding")
+    records = [sale(number) for number in range(240)]
+    shop.send(records)
+    times = "fields: {id: string, at: timestamp, sent_at: timestamp, amount: long}"
+    shop.declare(f"{times}\nevent_time: sent_at\nid: id", FILES["metrics/revenue.yaml"])
+    shop.drain()
+    whole = ("recompute", "--from=2026-03-02T08", "--to=2026-03-02T13", "--include-open")
+    assert shop.killed(*whole, failpoint="kill before append decoded") == -signal.SIGKILL
+    assert shop.decoded_rows() == []
+    assert shop.killed(*whole, failpoint="kill after append decoded") == -signal.SIGKILL
+    assert shop.decoded_rows() == [240]
+    # Spark evaluates this event time, and writes in other tasks.
+    shop.declare(f"{times}\nevent_time: coalesce(sent_at, at)\nid: id", FILES["metrics/revenue.yaml"])
+    assert shop.killed(*whole, failpoint="kill after write decoded") == 0, "Spark runs the task again"
+    assert shop.decoded_rows() == [240, 240]
+    answer = shop.query("SELECT hour, sales, amount FROM revenue WHERE state = 'final'")
+    assert {tuple(row[:1]): tuple(row[1:]) for row in answer} == by_hour(
+        records, "sent_at", lambda record: (), "amount"
+    )
 
 
 Events = list[tuple[datetime, Any]] | None
@@ -376,7 +419,7 @@ def killed_at(place: str) -> Iterator[None]:
         if f"{name} {visits[name]}" == place:
             raise Killed
 
-    small_chunks = patch("batch_layer.decoding.decode_anew._MOST_ROWS", 100)
+    small_chunks = patch("batch_layer.decoding.chunks._MOST_ROWS", 100)
     with suppress(Killed), patch.object(failpoints, "visit", visit), small_chunks:
         yield
 

@@ -1,0 +1,94 @@
+"""Slices of data files, for tasks that read their rows themselves, in batches of a bounded size."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from hourline_core.storage.data_files import with_schema
+from hourline_core.storage.file_ranges import FileRange
+
+_ROWS = 50_000
+_BYTES = 64 << 20
+"""About the most rows and bytes of a table that is read at once."""
+_BUFFER = 1 << 20
+
+
+class FileSlice(NamedTuple):
+    """The row groups of a data file that begin with one of its rows from ``first`` to below ``end``."""
+
+    path: str
+    first: int
+    end: int
+
+
+def divide(files: Collection[FileRange], parts: int) -> list[list[FileSlice]]:
+    """``files`` in this number of parts with about the same number of rows: each row group is in one of them."""
+    rows = sum(file.rows for file in files)
+    ends = [rows * part // parts for part in range(parts + 1)]
+    slices: list[list[FileSlice]] = [[] for _ in range(parts)]
+    begin = 0
+    for file in files:
+        for part, (low, high) in zip(slices, pairwise(ends), strict=True):
+            first, end = max(low - begin, 0), min(high - begin, file.rows)
+            if first < end:
+                part.append(FileSlice(file.path, first, end))
+        begin += file.rows
+    return slices
+
+
+def read_slices(
+    files: FileSystem, slices: Iterable[FileSlice], schema: pa.Schema, by: str, lowest: int, highest: int
+) -> Iterator[pa.Table]:
+    """The rows of ``slices`` in tables of a bounded size, with the columns of ``schema``; those that a file lacks are
+    null. Row groups are left out that have no value of the column ``by`` (an integer) from ``lowest`` to ``highest``.
+
+    Raises OSError, ArrowInvalid.
+    """
+    for path, first, end in slices:
+        with files.open_input_file(path) as opened:
+            # Without these, Arrow holds all of the file's row groups in memory.
+            file = pq.ParquetFile(opened, buffer_size=_BUFFER, pre_buffer=False)
+            names = [name for name in schema.names if name in file.schema_arrow.names]
+            groups = _row_groups(file.metadata, first, end, by, lowest, highest)
+            if groups:
+                batches = file.iter_batches(_batch_size(file.metadata, groups), groups, names, use_threads=False)
+                yield from (with_schema(rows, schema) for rows in join_batches(batches))
+
+
+def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of ``batches`` in tables of a bounded size."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _ROWS or size >= _BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def _row_groups(written: pq.FileMetaData, first: int, end: int, by: str, lowest: int, highest: int) -> list[int]:
+    groups, begin = [], 0
+    columns = [written.schema.column(number).path for number in range(written.num_columns)]
+    place = columns.index(by)
+    for number in range(written.num_row_groups):
+        group = written.row_group(number)
+        values = group.column(place).statistics
+        is_within = values is None or not values.has_min_max or (values.min <= highest and values.max >= lowest)
+        if first <= begin < end and is_within:
+            groups.append(number)
+        begin += group.num_rows
+    return groups
+
+
+def _batch_size(written: pq.FileMetaData, groups: Sequence[int]) -> int:
+    """The number of rows that are about the most bytes of a batch."""
+    chosen = [written.row_group(number) for number in groups]
+    rows, size = sum(group.num_rows for group in chosen), sum(group.total_byte_size for group in chosen)
+    return max(1, min(_ROWS, _BYTES * int(rows) // max(int(size), 1)))
