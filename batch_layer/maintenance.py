@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from batch_layer.decoding.to_decode import DECODE_WRITER, list_decoded
+from batch_layer.decoding.to_decode import DECODE_WRITER
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import CompactedFinal
+from hourline_core.ledger.decoded_tables import list_decoded
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import SHOWN
 from hourline_core.ledger.unfinished_publication import drop_unpublished

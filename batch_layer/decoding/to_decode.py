@@ -1,15 +1,10 @@
-"""The sources that have records which are to be decoded anew, up to which sequence that is done, and by which decodings
-it was done before.
-"""
-
-from pyarrow.fs import FileSelector, FileType
+"""The sources that have records which are to be decoded anew, and up to which sequence that is done."""
 
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import Decoding
-from hourline_core.storage.data_files import file_system
 from hourline_core.storage.opening import exists, open_table
 
 DECODE_WRITER = "hourline-decode"
@@ -22,13 +17,6 @@ def decoded_up_to(layout: Layout, source: Source, decoding: Decoding) -> int:
     if not exists(uri, layout.storage_options):
         return 0
     return open_table(uri, layout.storage_options).transaction_version(DECODE_WRITER) or 0
-
-
-def list_decoded(layout: Layout, source: Source) -> list[str]:
-    """The hashes of the decodings by which records of ``source`` were decoded anew, now or before."""
-    files = file_system(layout.decoded_by(source), layout.storage_options)
-    found = files.get_file_info(FileSelector("", allow_not_found=True))
-    return sorted(file.base_name for file in found if file.type == FileType.Directory)
 
 
 def sources_to_decode(project: Project) -> list[Source]:

@@ -2,8 +2,9 @@
 
 An event that was archived is skipped, and so is a record without one: a tombstone, an empty one, or one that the
 source's branch does not take. An event that was rejected is validated again, since its source's declaration may have
-been mended. The micro-batch that reads it again also takes back that it was rejected. So over all of progress,
-``records`` is the number of distinct records read. The old verdict stays until then, so a second reset loses nothing.
+been mended. It is skipped if decoding anew has made an event of its bytes, which counts already. The micro-batch that
+reads it again also takes back that it was rejected. So over all of progress, ``records`` is the number of distinct
+records read. The old verdict stays until then, so a second reset loses nothing.
 What a source has archived or rejected stays its own, whatever its branch becomes.
 
 Places are those of the declaration by which a record was read first. If something of it is archived, only the places
@@ -11,7 +12,7 @@ that were rejected are validated again: a changed ``explode`` makes no further e
 is archived is read as if it were new, and all that it counted as is taken back.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from hourline_core.ledger.layout import FROM_HOUR
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range, Reading
@@ -38,9 +40,15 @@ class Reprocessing:
     """
 
     def __init__(
-        self, progress: Progress, events: DeltaTable, rejected: DeltaTable, topic_ids: Collection[str]
+        self,
+        progress: Progress,
+        events: DeltaTable,
+        rejected: DeltaTable,
+        topic_ids: Collection[str],
+        decoded: Callable[[], Iterable[DeltaTable]] = list,
     ) -> None:
         self._progress, self._events, self._rejected_records = progress, events, rejected
+        self._decoded = decoded
         self._met = set(topic_ids)
         self._counted = CountedRecords()
         for topic_id, reading in progress.readings(topic_ids).items():
@@ -84,6 +92,10 @@ class Reprocessing:
         archived, refused = (
             _addresses_from(table, topic_id, starts) for table in (self._events, self._rejected_records)
         )
+        for table in self._decoded() if refused.num_rows else ():
+            accepted = _accepted_anew(table, topic_id, starts)
+            archived = pa.concat_tables([archived, accepted])
+            refused = refused.join(accepted, _ADDRESSES.names, join_type="left anti")
         self._counted = self._counted.plus(ahead, archived, refused)
 
 
@@ -129,11 +141,22 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow)
 
 def _addresses_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> pa.Table:
     """The addresses of what is in ``table`` of a topic, from the offset in ``starts`` (by partition) on."""
-    if not starts:
-        return _ADDRESSES.empty_table()
+    return _rows_from(table, topic_id, starts).cast(_ADDRESSES) if starts else _ADDRESSES.empty_table()
+
+
+def _accepted_anew(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> pa.Table:
+    """The addresses of the events of a topic, from the offset in ``starts`` (by partition) on, that the archive has not
+    and the ``table`` of decoding anew has.
+    """
+    rows = _rows_from(table, topic_id, starts, "hour", FROM_HOUR)
+    is_new = pc.and_(pc.is_valid(rows["hour"]), pc.is_null(rows[FROM_HOUR]))
+    return rows.filter(is_new).select(_ADDRESSES.names).cast(_ADDRESSES)
+
+
+def _rows_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int], *columns: str) -> pa.Table:
     where: Where = [[("partition", "=", partition), ("offset", ">=", offset)] for partition, offset in starts.items()]
-    rows = _of_topic(table, topic_id, where, PLACE)
-    return rows.set_column(3, PLACE, pc.fill_null(rows[PLACE], 0)).cast(_ADDRESSES)
+    rows = _of_topic(table, topic_id, where, PLACE, *columns)
+    return rows.set_column(3, PLACE, pc.fill_null(rows[PLACE], 0))
 
 
 def _of_topic(table: DeltaTable, topic_id: str | None, where: Where, *columns: str) -> pa.Table:

@@ -1,6 +1,7 @@
 """Prepares a source for its micro-batches: plans its metrics, opens its tables, and loads its recent ids."""
 
 from collections.abc import Collection
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -8,6 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import empty_events
+from hourline_core.ledger.decoded_tables import open_decoded
 from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot
@@ -57,7 +59,10 @@ def open_source(
             source_tables.clock.time - source.id_horizon,
         )
         deduplicator.remember(archived, source_tables.clock.time)
-    reprocessing = Reprocessing(source_tables.progress, source_tables.events, source_tables.rejected, topic_ids)
+    decoded = partial(open_decoded, Layout.of(project), source)
+    reprocessing = Reprocessing(
+        source_tables.progress, source_tables.events, source_tables.rejected, topic_ids, decoded
+    )
     settings = project.settings.speed
     size = MicroBatchSize(settings.max_records_per_batch, bytes_of(settings.max_bytes_per_batch))
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)

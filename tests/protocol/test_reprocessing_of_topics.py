@@ -1,14 +1,19 @@
 """Records that are read again are told apart by topic id and partition, also those of a topic that is met later."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from deltalake import write_deltalake
 
-from hourline_core.ledger.layout import REJECTED_SCHEMA, Layout
+from hourline_core.ledger.decoded_tables import open_decoded
+from hourline_core.ledger.layout import DECODED_SCHEMA, FROM_HOUR, NO_EVENT_REASON, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.progress_rows import OffsetsRead, Position, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.model.scratch_columns import OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.version_retention import PUBLISHED
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from speed_layer.intake.record_rows import offsets_by_partition
 from speed_layer.recovery.counted_records import CountedRecords
@@ -101,6 +106,26 @@ def test_each_record_counts_once_whatever_its_topic_and_branch(tmp_path: Path) -
     assert counted(known, left_out).mark(left_out).tolist() == [True, True, True, False]
     release_passed(known, rows)
     assert not counted(known, rows).mark(rows).any()
+
+
+def test_a_rejected_record_that_decoding_anew_has_accepted_counts_already(tmp_path: Path) -> None:
+    tables = written(tmp_path, {"a": 1, "b": 0})
+    accepted = {"sequence": 1, "hour": NOW}
+    rows = [
+        {**address("b", 0), **accepted},
+        {**address("a", 1), "sequence": 1, NO_EVENT_REASON: "at is null"},
+        {**address("a", 3), **accepted, FROM_HOUR: NOW},
+    ]
+    uri = Layout(str(tmp_path)).decoded(SOURCE, "today")
+    decoded = open_or_create(uri, {}, "decoded", DECODED_SCHEMA, PUBLISHED, "decoded anew")
+    write_deltalake(decoded, pa.Table.from_pylist(rows, DECODED_SCHEMA), mode="append")
+    topic_ids = ["id-a", "id-b"]
+    opened = partial(open_decoded, Layout(str(tmp_path)), SOURCE)
+    known = Reprocessing(tables.progress, tables.events, tables.rejected, topic_ids, opened)
+    rejected = again({key: "accepted" for key, what in BEFORE.items() if what == "rejected"})
+    assert counted(known, rejected).mark(rejected).tolist() == [False, True]
+    fresh = rejected.slice(0, 1)
+    assert counted(known, fresh).find(fresh).rejected == 1, "the other one stays rejected"
 
 
 def test_a_topic_that_is_met_later_is_read_from_its_beginning_and_counts_once(tmp_path: Path) -> None:

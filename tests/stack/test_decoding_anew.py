@@ -526,6 +526,10 @@ def test_a_corrected_type_gives_results_of_records_that_were_all_rejected(kafka:
     assert shop.query("SELECT DISTINCT closed FROM hours") == [(False,)]
     assert "final" in shop.command("status")
     assert "2026-03-02 09:00 UTC: final" in shop.command("explain", "revenue", "2026-03-02T09")
+    # Read again, a record is the same one whose bytes have been decoded anew.
+    shop.command("reset", "sales", "--yes")
+    shop.drain()
+    assert shop.query("SELECT hour, sales, amount FROM revenue WHERE state = 'final'") == answer
 
 
 def test_hours_lack_the_bytes_of_their_own_records_only(kafka: str, tmp_path: Path) -> None:
