@@ -1,4 +1,4 @@
-"""An expression that Spark raises an error for ends no job, and has the same value for that event in both layers.
+"""An expression that Spark raises an error for has no value for that event, in both layers. All others count.
 
 The records of which the event time or the elements raise are rejected.
 """
@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from batch_layer.deduplication import mark_first
 from batch_layer.tiles_and_totals import compute_tiles_and_totals
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import find_unresolved
@@ -25,13 +26,18 @@ from hourline_core.model.scratch_columns import (
     COUNTS,
     EVENT_TIME,
     HOUR,
+    ID,
+    IS_FIRST,
     OFFSET,
     OUTCOME,
     PARTITION,
     PLACE,
     REASON,
+    SEQUENCE,
+    TOPIC_ID,
 )
 from hourline_core.runtime.spark import spark_session
+from speed_layer.intake.deduplication import with_id
 from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from speed_layer.kafka.read_topics import as_records
 from tests.stack.test_fold_tiles import equal, groups
@@ -55,8 +61,8 @@ RAISING = {
     "format": "date_format(at, t)",
     "zone": "from_utc_timestamp(at, t)",
     "element": "element_at(array(n), n)",
-    "entry": "map(if(n = 0, null, t), n)",
-    "entries": "map_from_arrays(array(if(n = 0, null, t)), array(n))",
+    "entry": "element_at(map(if(n = 0, null, t), n), t)",
+    "entries": "map_from_arrays(array(if(n = 0, null, t)), array(n))[t]",
     "place": "array_insert(array(n), n, 3)",
     "slice": "slice(array(n), n, 1)",
     "steps": "sequence(n, 5, n)",
@@ -65,10 +71,12 @@ RAISING = {
     "encrypted": "aes_decrypt(cast(t as binary), cast(t as binary))",
     "sketch": "hll_sketch_estimate(cast(t as binary))",
     "geometry": "st_geomfromwkb(cast(t as binary))",
-    "within_functions": "transform(array(n), x -> element_at(array(x), x))",
-    "in_one_branch": "coalesce(if(n = 0, parse_json(t), null), parse_json('1'))",
+    "within_functions": "transform(array(n), x -> element_at(array(x), x))[0]",
+    "in_one_branch": "coalesce(if(n = 0, parse_json(t), null), parse_json('1'))::int",
 }
-"""Expressions that raise for one of ROWS, by what is wrong."""
+"""Expressions that raise for one of ROWS, by what is wrong. Spark evaluates each: it takes `is not null` of one that is
+never null for true, and an entry `[t]` of a `map()` for a comparison.
+"""
 ROWS = [("{", 0), ('{"a": 1}', 1), ("7", 1), (None, 2)]
 START = datetime(2026, 3, 29, 5, tzinfo=UTC)
 FIELDS = "fields: {t: string, n: int, at: timestamp}\n"
@@ -82,7 +90,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def test_what_raises_ends_no_job_and_both_layers_agree(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_raises_is_null_in_both_layers(spark: SparkSession, tmp_path: Path) -> None:
     known = {name: f"({expression}) is not null" for name, expression in RAISING.items()}
     dimensions = json.dumps(known)
     derived = json.dumps({f"d_{name}": text for name, text in known.items()})
@@ -106,7 +114,23 @@ def test_what_raises_ends_no_job_and_both_layers_agree(spark: SparkSession, tmp_
     alone = {name: [value_of(spark, text, row) for row in ROWS] for name, text in known.items()}
     assert [name for name, values in alone.items() if "raised" not in values] == []
     tiles = {name: of_both_layers(spark, project, name) for name in project.metrics}
-    assert all(tiles.values())
+    null = {name: [None if value == "raised" else value for value in values] for name, values in alone.items()}
+    for metric, prefix in (("grouped", ""), ("derived", "d_")):
+        found = {tuple(row[f"{prefix}{name}"] for name in known) for row in tiles[metric]}
+        assert found == {tuple(values[place] for values in null.values()) for place in range(len(ROWS))}
+    of_text = {row["t"]: row for row in tiles["measured"]}
+    for place, (text, _) in enumerate(ROWS):
+        for name, values in null.items():
+            assert of_text[text][f"n_{name}"] == (values[place] is True), name
+            assert of_text[text][f"any_{name}"] == values[place], name
+    assert {row["t"] for row in tiles["left"]} == {"7"}
+    assert {row["t"] for row in tiles["some"]} == {'{"a": 1}', "7"}
+    source = project.sources["s"]
+    identified = with_id(events_of(spark, source), source).select(ID).collect()
+    assert {row[0] for row in identified} == {None, '{"a":1}', "7"}
+    address = {SEQUENCE: F.lit(1), TOPIC_ID: F.lit("t")}
+    first = mark_first(with_derived(events_of(spark, source), source).withColumns(address), source)
+    assert first.where(IS_FIRST).count() == len(ROWS)
 
 
 def test_records_are_rejected_whose_time_or_elements_raise(spark: SparkSession) -> None:
