@@ -251,12 +251,14 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
 
 
 def _reached(sources: Iterable[SourceStatus]) -> str:
-    """The condition that an hour of the view ``hours`` is not after the newest clock of its source's partitions."""
+    """The condition that an hour of the view ``hours`` is not after the newest clock of its source's partitions. A
+    source may have hours and no clock: decoding anew has accepted what was rejected when it arrived.
+    """
     conditions = []
     for source in sources:
         clocks = [clock for clock in (source.clock, *(known.clock for known in source.partitions)) if clock]
-        if clocks:
-            conditions.append(f"(name = {literal(source.source)} AND hour <= {literal(max(clocks))})")
+        until = f" AND hour <= {literal(max(clocks))}" if clocks else ""
+        conditions.append(f"(name = {literal(source.source)}{until})")
     return " OR ".join(conditions) or "false"
 
 

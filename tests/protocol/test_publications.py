@@ -151,7 +151,7 @@ def test_a_publication_that_another_has_overtaken_touches_nothing(tmp_path: Path
     tables.check()
 
 
-def test_the_overview_links_to_the_page_of_the_publication_just_made(tmp_path: Path) -> None:
+def test_the_trend_links_to_the_page_of_the_publication_just_made(tmp_path: Path) -> None:
     tables = BareTables(tmp_path, hours=[0, 1])
     tables.start()
     tables.micro_batch(2)
@@ -167,8 +167,10 @@ def test_the_overview_links_to_the_page_of_the_publication_just_made(tmp_path: P
         findings = pa.Table.from_pylist([{**finding, "expectation": "rows_match", "severity": "fail"}], QUALITY_SCHEMA)
         with open_job(tables.project, [], wall_clock, lambda: pytest.fail("nothing is computed here")) as job:
             commit(publication, job, [metric], findings, BASE)
-        overview = (report_site(tables.project) / "index.html").read_text()
-        assert all(f"runs/00000{done + 1}/metric-totals.html#" in overview for done in range(number + 1))
+        trend = "trends/metric-totals.html"
+        assert trend in (report_site(tables.project) / "index.html").read_text()
+        pages = (report_site(tables.project) / trend).read_text()
+        assert all(f"runs/00000{done + 1}/metric-totals.html#" in pages for done in range(number + 1))
 
 
 def versions(tables: BareTables) -> dict[str, int]:

@@ -466,12 +466,14 @@ def test_events_count_that_a_speed_layer_rejects_by_an_older_declaration(kafka: 
     shop.send([sale(number, amount=0.5, id=f"s{id}") for number, id in [(7, 7), *enumerate(range(300, 310))]], older)
     results = tmp_path / "results.json"
     shop.command("plan", "--results", str(results))
-    assert json.loads(results.read_text()) == {"planned": 0, "hours": 0, "to_decode": 1}
+    assert json.loads(results.read_text()) == {"planned": 0, "hours": 0, "to_decode": 1, "findings": True}
     shop.command("recompute")
-    assert shop.query("SELECT hour, sales, state FROM revenue ORDER BY hour LIMIT 2") == [
-        (parse_hour("2026-03-02T08"), 70, "final"),
-        (parse_hour("2026-03-02T09"), 60, "final"),
-    ]
+    exact = [(parse_hour("2026-03-02T08"), 70, "final"), (parse_hour("2026-03-02T09"), 60, "final")]
+    assert shop.query("SELECT hour, sales, state FROM revenue ORDER BY hour LIMIT 2") == exact
+    # Read again, a record is the one whose bytes have been decoded anew.
+    shop.command("reset", "sales", "--yes")
+    shop.drain()
+    assert shop.query("SELECT hour, sales, state FROM revenue ORDER BY hour LIMIT 2") == exact
 
 
 def test_a_person_accepts_all_hours_between_which_events_move(kafka: str, tmp_path: Path) -> None:
@@ -526,10 +528,6 @@ def test_a_corrected_type_gives_results_of_records_that_were_all_rejected(kafka:
     assert shop.query("SELECT DISTINCT closed FROM hours") == [(False,)]
     assert "final" in shop.command("status")
     assert "2026-03-02 09:00 UTC: final" in shop.command("explain", "revenue", "2026-03-02T09")
-    # Read again, a record is the same one whose bytes have been decoded anew.
-    shop.command("reset", "sales", "--yes")
-    shop.drain()
-    assert shop.query("SELECT hour, sales, amount FROM revenue WHERE state = 'final'") == answer
 
 
 def test_hours_lack_the_bytes_of_their_own_records_only(kafka: str, tmp_path: Path) -> None:
