@@ -41,9 +41,9 @@ def quality(
     problem: Annotated[str | None, typer.Option("--problem", help="Show only the problem with this id.")] = None,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show what is found of sources, what audits found, and what to do about it. Each problem of the last four weeks is
-    shown once: as a card, or as a row of a table if there are many. The exit status is 1 when an hour is blocked, or a
-    finding of severity `fail` is open.
+    """Show findings, what audits found, and what to do about it. Each problem of the last four weeks is shown once: as
+    a card, or as a row of a table if there are many. The exit status is 1 when an hour is blocked, or a finding of
+    severity `fail` is open.
     """
     declared = load(project, workspace)
     if failed and blocked:

@@ -49,8 +49,8 @@ def status(
     ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """Show what is wrong, the progress of each source, and its last hours. Lag, rejected records and the state of each
-    hour are shown, too. Of several sources, each has one row.
+    """Show what is wrong, and the newest hours of each source. Its progress, lag and rejected records are shown, too.
+    Of several sources, each has one row.
     """
     declared = load(project, workspace)
     if source is not None and source not in declared.sources:

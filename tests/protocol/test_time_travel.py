@@ -189,8 +189,8 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=examples(4))
-@given(steps=st.lists(STEPS, min_size=2, max_size=6))
+@settings(max_examples=examples(2))
+@given(steps=st.lists(STEPS, min_size=2, max_size=4))
 def test_the_newest_answer_can_be_repeated_and_each_one_for_two_hours(steps: list[tuple[str, Any]]) -> None:
     """Time passes by making files older, which is what the cleanup of a log goes by. A vacuum goes by the log's own
     times, so that it deletes all or nothing.

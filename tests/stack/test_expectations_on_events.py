@@ -196,14 +196,15 @@ def test_pandas_and_spark_say_the_same_of_the_same_rows(spark: SparkSession) -> 
     )
     frame, types = as_frame(table, [], [])
     checks = build_checks(source.expectations, types)
+    of_events = build_checks(source.expectations, dict(marked.dtypes), of_events=True)
     validator = Validator()
     of_pandas = validator.evaluate_results(frame, checks, [*map(hour_text, hours)], ["hour", "place"]).findings
     of_spark = validate_events(validator, source, marked.persist(), hours).findings
     for number, (expectation, verdict) in enumerate(ORACLE):
         wanted = {hour: verdict(of_hour) for hour, of_hour in by_hour_of(rows).items()}
-        for found in (of_pandas, of_spark):
-            of_each = {finding.hour: finding.success for finding in found if finding.check == checks[number]}
-            assert of_each == wanted, (expectation, "pandas" if found is of_pandas else "Spark")
+        for engine, found, check in (("pandas", of_pandas, checks[number]), ("Spark", of_spark, of_events[number])):
+            of_each = {finding.hour: finding.success for finding in found if finding.check == check}
+            assert of_each == wanted, (expectation, engine)
 
 
 def by_hour_of(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -13,6 +13,7 @@ from tests.support.visits_tables import grouped, iso
 
 def test_the_project_tells_its_sources_and_metrics(client: httpx.Client, tables: BareTables) -> None:
     told = client.get("/api/v1/project").json()
+    assert all(datetime.fromisoformat(source.pop("clock")) for source in told["sources"])
     assert told["sources"] == [
         {"name": source.name, "description": source.description} for source in tables.project.sources.values()
     ]
