@@ -22,9 +22,7 @@ class TaskBounds:
     tasks: int
     """The maximum number of tasks."""
     small_rows: bool
-    """Whether the rows are small, by those before. So many of them can be passed to a task without a look at their
-    sizes.
-    """
+    """Whether the rows read before were small. Then a batch for a task is bounded by its number of rows alone."""
 
 
 class MicroBatchSize:
