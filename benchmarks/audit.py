@@ -21,14 +21,13 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from batch_layer import publish
 from batch_layer.audit import run_audit
 from batch_layer.job import open_job
 from batch_layer.plan import PlannedHour, plan_range
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import run_job
-from batch_layer.reports import writing
+from batch_layer.reports import follow
 from benchmarks.trips import FIRST, HOURS, check, imported
 from hourline_core.model import Project
 from hourline_core.model.hours import HOUR, HourRange, wall_clock
@@ -80,8 +79,7 @@ def one_run(spark: Any, project: Project, first: int, hours: int) -> tuple[float
     spent: dict[str, float] = {"audit": 0.0, "reports": 0.0}
     with (
         timed(spent, "audit", run_audit, "audit"),
-        timed(spent, "reports", writing, "write_pages"),
-        timed(spent, "reports", publish, "renew_overview"),
+        timed(spent, "reports", follow, "follow"),
     ):
         began = time.monotonic()
         done = run_one_job(spark, project, planned)
@@ -91,10 +89,12 @@ def one_run(spark: Any, project: Project, first: int, hours: int) -> tuple[float
 
 
 def run_one_job(spark: SparkSession, project: Project, planned: list[PlannedHour]) -> Recomputed:
-    """Recompute ``planned`` in one job, in a session that runs already."""
+    """Recompute ``planned`` in one job, in a session that runs already, and write its reports."""
     publication = Publication(project)
     with open_job(project, planned, wall_clock, lambda: spark) as job:
-        return run_job(publication, job)
+        done = run_job(publication, job)
+    follow.follow(project, wall_clock)
+    return done
 
 
 @contextmanager

@@ -141,7 +141,7 @@ def check(history: History, connection: Connection) -> None:
     """Query the last complete day, as `hourline query` does, and compare it with the written data."""
     end = history.next_hour - 1
     within = f"hour >= '{sql_timestamp(hour(end - 24))}' AND hour < '{sql_timestamp(hour(end))}'"
-    got = connection.answer(
+    got = connection.sql(
         "SELECT hour, sum(orders)::BIGINT, sum(takings)::BIGINT FROM turnover "
         f"WHERE {within} GROUP BY hour ORDER BY hour"
     ).fetchall()

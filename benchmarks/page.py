@@ -23,6 +23,7 @@ BENCHMARKS = [
     "start",
     "memory",
     "idle",
+    "many_sources",
 ]
 PAGE, PLOT = "FIGURES.md", "figures.svg"
 

@@ -43,7 +43,7 @@ from batch_layer import recompute as recompute_layer
 from batch_layer.audit import run_audit
 from batch_layer.plan import plan_range
 from batch_layer.publication import Publication
-from batch_layer.reports import writing
+from batch_layer.reports import follow
 from benchmarks.archive import FIRST, TILES, Archive
 from benchmarks.audit import run_one_job, timed
 from benchmarks.figures import Figure
@@ -68,8 +68,7 @@ PARTS: list[tuple[str, object, str]] = [
     ("staging", recompute_layer, "stage"),
     ("audit", run_audit, "audit"),
     ("drift", publish, "measure_drift"),
-    ("reports", writing, "write_pages"),
-    ("reports", publish, "renew_overview"),
+    ("reports", follow, "follow"),
     ("publication", Publication, "publish"),
 ]
 
