@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    real flights through the whole of Hourline, checked at the end; KEEP=1 leaves it up, WORKSPACE=folder says where"
-	@echo "make test    all checks and all tests, in 30 to 40 minutes on 2 cores"
+	@echo "make test    all checks and all tests, in 20 to 60 minutes on 2 cores"
 	@echo "make test-fast  the tests that need neither tables nor processes, in two minutes; make test-long has more seeds and stories"
 	@echo "make install sets up .venv, the jars and the classes that Java shares, which the others do as well"
 	@echo "make soak    processes and Kafka killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"

@@ -16,7 +16,7 @@ from batch_layer.decoding.changed_hours import read_changed_hours
 from batch_layer.job import Job, open_job
 from batch_layer.publication import Publication
 from batch_layer.publish import prepare
-from batch_layer.reports.renewing import renew_overview
+from batch_layer.reports.follow import follow
 from batch_layer.stage import StagedMetric
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import ConflictError, UsageError
@@ -139,8 +139,7 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
                 published = {(one.aggregation.metric.name, hour) for one in staged for hour in one.hours}
                 done += sorted(published)
                 left = {cell: mark for cell, mark in left.items() if cell not in published}
-                if not left:
-                    renew_overview(job, metrics, publication.number_findings(findings))
+        follow(project, clock)
     return done
 
 

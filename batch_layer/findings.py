@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from batch_layer.reports.renewing import renew_with_findings
+from batch_layer.reports.follow import follow
+from hourline_core.feed.positions import REPORTS, read_position
+from hourline_core.feed.published import newest_publication
 from hourline_core.findings.look import look
 from hourline_core.ledger.finding import Finding
 from hourline_core.ledger.findings import read_findings, record_findings
@@ -19,15 +21,18 @@ def look_and_record(
     """What is found now, those that fail first: it is recorded since when each is open, and which have gone.
 
     ``on_waiting`` is called with the process that this one waits for. The overview page shows them. Raises
-    ConflictError, TableError, and HourlineError when the page cannot be written.
+    ConflictError, TableError.
     """
-    with turn(project.workspace, "batch", on_waiting), open_database(project, clock) as (database, snapshot):
-        now = clock()
-        found = look(project, database, snapshot, now)
-        if not has_news(project, found, now):
-            return []
-        recorded = record_findings(project, found, now)
-        renew_with_findings(project, database, snapshot, now)
+    with turn(project.workspace, "batch", on_waiting):
+        if read_position(project, REPORTS) != newest_publication(project):
+            follow(project, clock)  # what a killed process, or a full disk, has left out
+        with open_database(project, clock) as (database, snapshot):
+            now = clock()
+            found = look(project, database, snapshot, now)
+            if not has_news(project, found, now):
+                return []
+            recorded = record_findings(project, found, now)
+        follow(project, clock)
     return recorded
 
 

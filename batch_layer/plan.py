@@ -248,8 +248,8 @@ def _reason_by_decoding(row: dict[str, Any], known: HourVersions, now: ChangedHo
         cutoff = row["blocked_cutoff"] if is_blocked else row["cutoff"]
         if last == now.decodings.now.hash:
             # The speed layer has archived records by an older declaration since.
-            return ("blocked" if is_blocked else "revised") if now.entered_after(row["hour"], cutoff) else None
-        if last is None and not now.entered_after(row["hour"], NO_CUTOFF):
+            return ("blocked" if is_blocked else "revised") if now.changed_after(row["hour"], cutoff) else None
+        if last is None and not now.changed_after(row["hour"], NO_CUTOFF):
             return None  # An older version of Hourline published it. Its events stand as they were archived.
     return "blocked" if is_blocked else "; ".join(now.decodings.describe_changes())
 

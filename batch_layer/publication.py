@@ -100,14 +100,14 @@ class Publication:
         # Last: all that these tables hold now was there when the publication began, or is not published.
         self._refuse_overtaken()
         self._keep(drift, self._drift_rows(metrics, moment))
-        self._keep(quality, self.number_findings(findings))
+        self._keep(quality, self._number(findings))
         fresh: list[CoverageRow] = []
         for item in metrics:
             fresh += self._overwrite_final(item, final[item.aggregation.metric.name], moment)
             fresh += self._blocked_rows(item)
         self._commit_coverage(fresh, versions_of([drift, quality]), cost or {})
 
-    def number_findings(self, findings: pa.Table) -> pa.Table:
+    def _number(self, findings: pa.Table) -> pa.Table:
         """``findings`` with the number of this publication (QUALITY_SCHEMA)."""
         return findings.set_column(0, "publication", pa.array([self.number] * findings.num_rows, pa.int64()))
 

@@ -1,4 +1,4 @@
-"""Publishes what was audited: the hours that passed, the findings, the drift and the reports."""
+"""Publishes what was audited: the hours that passed, the findings and the drift."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -6,12 +6,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
 
 from batch_layer.drift.measure import measure_drift
 from batch_layer.job import Job
 from batch_layer.publication import MetricPublication, Publication
-from batch_layer.reports.renewing import renew_overview
 from batch_layer.stage import StagedMetric
 from hourline_core.compute.aggregation import AggregationPlan
 
@@ -40,12 +38,10 @@ class Recomputed:
 def publish(publication: Publication, job: Job, audited: list["AuditedSource"], began: datetime) -> Recomputed:
     """Publish the hours of a job that passed their audit. ``began`` (UTC) is the start of the job.
 
-    Raises ConflictError when another process has published meanwhile, and HourlineError when the reports cannot be
-    written. Then nothing that readers see has changed.
+    Raises ConflictError when another process has published meanwhile. Then nothing that readers see has changed.
     """
-    # Great Expectations, which both need, is imported while Spark starts.
+    # Great Expectations, which it needs, is imported while Spark starts.
     from batch_layer.audit.quality_rows import make_quality_rows
-    from batch_layer.reports.writing import write_pages
 
     metrics = [
         prepare(job, metric, source.blocked(metric.aggregation))
@@ -53,10 +49,9 @@ def publish(publication: Publication, job: Job, audited: list["AuditedSource"], 
         for metric in source.staged.metrics
     ]
     moment = job.clock()
-    findings = publication.number_findings(make_quality_rows(audited, moment))
-    write_pages(job, publication.number, audited, findings, moment)
+    findings = make_quality_rows(audited, moment)
     cost = {"events": sum(item.events for item in job.hours), "seconds": (moment - began).total_seconds()}
-    commit(publication, job, metrics, findings, moment, cost)
+    publication.publish(metrics, findings, moment, cost)
     return Recomputed(
         published=[(item.aggregation.metric.name, hour) for item in metrics for hour in item.passed],
         blocked=[(item.aggregation.metric.name, hour) for item in metrics for hour in sorted(item.blocked)],
@@ -106,16 +101,3 @@ def promotes(
     ).fetchall()
     # There may be no hours but those that get events by decoding anew.
     return (hours > 0 or bool(passed)) and all(hour in passed or stays_missing(hour) for hour in missing or [])
-
-
-def commit(
-    publication: Publication,
-    job: Job,
-    metrics: list[MetricPublication],
-    findings: pa.Table,
-    moment: datetime,
-    cost: Mapping[str, float] | None = None,
-) -> None:
-    """Commit a publication (see ``Publication.publish``), and write the overview page again."""
-    publication.publish(metrics, findings, moment, cost)
-    renew_overview(job, metrics, publication.number_findings(findings))

@@ -16,11 +16,11 @@ from hourline_core.compute.archive import as_declared, from_archive, read_versio
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
 from hourline_core.ledger.decodings import ArchiveDecodings
-from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.layout import FROM_HOUR, FROM_SEQUENCE, Layout
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, IS_FIRST, SEQUENCE
+from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, IS_FIRST, PLACE, SEQUENCE
 from hourline_core.model.windows import HOURLY
 from hourline_core.storage.opening import exists, open_table
 
@@ -91,7 +91,7 @@ class ArchivedEvents:
         if not self._decodings.others:
             events = from_archive(self._archived, source)
         elif served is None:
-            events = self._declared(self._decoded_as(self._decodings.now.hash))
+            events = self._declared(self._decoded_as(self._decodings.now.hash, F.lit(cutoff)))
         else:
             events = self._declared(self._as_served(served))
         self._events = with_derived(events, source)
@@ -101,19 +101,30 @@ class ArchivedEvents:
         columns = empty_events(self._spark, self._source)
         return reduce(DataFrame.unionByName, (as_declared(from_archive(part, self._source), columns) for part in parts))
 
-    def _decoded_as(self, decoding: str) -> list[DataFrame]:
-        """All events as the decoding makes them: those of the archive that stand, and those that were decoded anew."""
-        stand = [decoding, *(one.hash for one in self._decodings.used if not one.raw)]
+    def _decoded_as(self, decoding: str, last: Column) -> list[DataFrame]:
+        """The events up to the sequence ``last`` as the decoding makes them: those of the archive that stand, and those
+        that were decoded anew.
+        """
+        lost = [one.hash for one in self._decodings.used if not one.raw]
+        stand = [decoding, *lost]
         # By their sequences, Delta leaves out the files that other decodings have made.
         sequence, unbounded = F.col("sequence"), F.lit(True)
         spans = [
-            (sequence >= first) & (unbounded if last is None else sequence <= last)
-            for first, last in self._decodings.sequences_of(stand)
+            (sequence >= first) & (unbounded if end is None else sequence <= end)
+            for first, end in self._decodings.sequences_of(stand)
         ]
-        standing = reduce(or_, spans, F.lit(False)) & F.coalesce(F.col(DECODING), F.lit("")).isin(stand)
+        made = F.coalesce(F.col(DECODING), F.lit(""))
+        standing = self._archived.where(reduce(or_, spans, F.lit(False)) & made.isin(stand) & (sequence <= last))
         uri, options = self._layout.decoded(self._source, decoding), self._layout.storage_options
-        anew = [read_version(self._spark, open_table(uri, options))] if exists(uri, options) else []
-        return [self._archived.where(standing), *(table.where(self._chosen) for table in anew)]
+        if not exists(uri, options):
+            return [standing]
+        table = read_version(self._spark, open_table(uri, options))
+        anew = table.where(self._chosen & (sequence <= last))
+        if lost and FROM_SEQUENCE in table.columns:
+            standing = _without_replaced(standing, table, last)
+            # Among the events of an id, one stays where it was.
+            anew = anew.withColumn("sequence", F.coalesce(FROM_SEQUENCE, "sequence"))
+        return [standing, anew]
 
     def _as_served(self, served: Mapping[datetime, CoveredHour]) -> list[DataFrame]:
         by_decoding: dict[str, dict[datetime, int]] = {}
@@ -123,8 +134,7 @@ class ArchivedEvents:
         every = {hour: cutoff for cutoffs in by_decoding.values() for hour, cutoff in cutoffs.items()}
         parts = [self._archived.where(F.col("sequence") > _cutoff_of(F.col("hour"), every))]
         for decoding, cutoffs in by_decoding.items():
-            until = F.col("sequence") <= _cutoff_of(F.col("hour"), cutoffs)
-            parts += [part.where(until) for part in self._decoded_as(decoding)]
+            parts += self._decoded_as(decoding, _cutoff_of(F.col("hour"), cutoffs))
         return parts
 
     def mark_counted(self) -> DataFrame:
@@ -147,6 +157,21 @@ class ArchivedEvents:
             ),
             self._source,
         )
+
+
+def _without_replaced(standing: DataFrame, decoded: DataFrame, last: Column) -> DataFrame:
+    """The archived events ``standing`` without those that were decoded anew up to the sequence ``last``, since a reset
+    has brought the bytes of their records.
+    """
+    brought = f"{FROM_SEQUENCE}_brought"
+    replaced = decoded.where(F.col(FROM_SEQUENCE).isNotNull() & F.col(FROM_HOUR).isNotNull()).select(
+        *(F.col(name).alias(f"{FROM_SEQUENCE}_{name}") for name in ("topic_id", "partition", "offset")),
+        F.col(PLACE).alias(f"{FROM_SEQUENCE}_place"),
+        F.col("sequence").alias(brought),
+    )
+    same = [F.col(name) == F.col(f"{FROM_SEQUENCE}_{name}") for name in ("topic_id", "partition", "offset")]
+    same.append(F.coalesce(F.col(PLACE), F.lit(0)) == F.col(f"{FROM_SEQUENCE}_place"))
+    return standing.join(replaced, [*same, F.col(brought) <= last], "left_anti")
 
 
 def keep_counted(marked: DataFrame) -> DataFrame:

@@ -8,7 +8,9 @@ A job is a pipeline, in which each step hands one object on:
     aggregate  aggregate.py     SourceTiles    the tiles of each metric, and totals by hour (tiles_and_totals.py)
     stage      stage.py         StagedSource   the tiles, as read back from the staged tables
     audit      audit/           AuditedSource  what Great Expectations found, and which hours are blocked
-    publish    publish.py       Recomputed     final and coverage, with the drift (drift/), the findings and the reports
+    publish    publish.py       Recomputed     final and coverage, with the drift (drift/) and the findings
+
+The reports follow what is published (reports/follow.py), between jobs and at the end.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from contextlib import ExitStack
 from functools import cache, partial
 from importlib import import_module
 from threading import Thread
+from time import monotonic
 
 from pyspark.sql import SparkSession
 
@@ -27,8 +30,10 @@ from batch_layer.plan import PlannedHour
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
 from batch_layer.read_archive import read_events
+from batch_layer.reports.follow import follow
 from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
+from hourline_core.errors import ReadAgainError
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
@@ -37,6 +42,9 @@ from hourline_core.runtime.spark import spark_session, stop_spark
 
 _BRIEF = 1_000_000
 """Below this number of events, over all metrics, code that Java compiles quickly is faster."""
+
+_SECONDS_BETWEEN_REPORTS = 30.0
+"""Between two jobs, the reports are written again after that time. Each time costs as much as a small job."""
 
 
 def recompute(
@@ -62,7 +70,8 @@ def recompute(
     anew. Hours between which events move are published at once, also if ``planned`` has only some of them.
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
-    published to the same tables meanwhile. Hours that were published before stay published.
+    published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError at
+    the end if records of a source cannot be decoded anew yet: its hours are left out.
     """
     done: list[Recomputed] = []
     with ExitStack() as held:
@@ -76,8 +85,11 @@ def recompute(
             refuse_unresolved(session, project)
             return session
 
-        if _decode_anew(project, spark, on_waiting, on_decoded) and plan_again:
+        decoded, waiting = _decode_anew(project, spark, on_waiting, on_decoded)
+        if decoded and plan_again:
             planned = plan_again()
+        planned = [item for item in planned if item.source not in waiting]
+        written, has_news = monotonic(), False
         for hours in _split(planned, hours_per_job or project.settings.batch.hours_per_job):
             with turn(project.workspace, "batch", on_waiting):
                 publication = Publication(project)
@@ -87,7 +99,16 @@ def recompute(
                     if not job.hours:
                         continue
                     done.append(run_job(publication, job))
+                has_news = True
+                if monotonic() - written > _SECONDS_BETWEEN_REPORTS:
+                    follow(project, clock)
+                    written, has_news = monotonic(), False
             on_published(done[-1])
+        if has_news:
+            with turn(project.workspace, "batch", on_waiting):
+                follow(project, clock)
+    for error in waiting.values():
+        raise error
     return done
 
 
@@ -116,15 +137,20 @@ def _decode_anew(
     spark: Callable[[], SparkSession],
     on_waiting: Callable[[int], None],
     on_decoded: Callable[[str, int], None],
-) -> bool:
-    """Decode anew what other declarations have decoded, a chunk in each turn. Returns whether there was something."""
-    sources = sources_to_decode(project)
+) -> tuple[bool, dict[str, ReadAgainError]]:
+    """Decode anew what other declarations have decoded, a chunk in each turn. Returns whether there was something, and
+    by source why it must wait.
+    """
+    sources, waiting = sources_to_decode(project), {}
     in_turn = partial(turn, project.workspace, "batch", on_waiting)
     for source in sources:
         progress = find_progress(project, source)
         assert progress, "a source with records has progress"
-        decode_anew(spark, project, source, progress.sequence, partial(on_decoded, source.name), in_turn)
-    return bool(sources)
+        try:
+            decode_anew(spark, project, source, progress.sequence, partial(on_decoded, source.name), in_turn)
+        except ReadAgainError as error:
+            waiting[source.name] = error
+    return bool(sources), waiting
 
 
 def _split(planned: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:

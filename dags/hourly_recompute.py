@@ -36,7 +36,7 @@ with DAG(
         """List the hours to recompute, and findings; if there is neither, the run ends here."""
         return plan_hours(settings)
 
-    @task(pool=HOURLY_POOL, outlets=list(settings.assets.values()))
+    @task(pool=HOURLY_POOL)
     def recompute(planned: Any) -> dict[str, Any]:
         """Recompute, audit and publish them, and record what is found of the sources."""
         return recompute_hours(settings)

@@ -28,7 +28,7 @@ with DAG(
     **settings.dag_arguments,
 ):
 
-    @task(pool=BACKFILL_POOL, outlets=list(settings.assets.values()))
+    @task(pool=BACKFILL_POOL)
     def recompute() -> dict[str, Any]:
         """Recompute, audit and publish every hour of the range."""
         return recompute_range(settings)

@@ -12,6 +12,7 @@
     │   └── TopicReplacedError    a topic that was read was deleted, or deleted and recreated
     ├── StartTimeoutError         a background service was not ready in time
     ├── ConflictError             another process writes here: it holds a lease, or has committed meanwhile
+    │   └── ReadAgainError        the speed layer is to read rejected records again, so they are not decoded anew
     ├── DeliveryError             records that a replay could not deliver
     ├── SparkError                a Spark job failed
     ├── ResourceError             the machine's disk or memory is used up, or its disk is read-only
@@ -91,6 +92,10 @@ class ConflictError(HourlineError):
     """Another process writes here. Nothing was changed."""
 
     retryable = True
+
+
+class ReadAgainError(ConflictError):
+    """After a reset, the speed layer is to read rejected records again. Until then they are not decoded anew."""
 
 
 class LostRecordsError(SourceError):

@@ -6,41 +6,40 @@ from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from html import escape
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 
 from hourline_core.aggregates import aggregate_of
 from hourline_core.errors import TableError, UsageError
-from hourline_core.ledger.degraded_snapshot import degraded_snapshot
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.missing_hours import MissingHours
 from hourline_core.ledger.pending_declarations import PendingDeclaration, find_pending
-from hourline_core.ledger.snapshot import Snapshot
-from hourline_core.ledger.time_travel import find_forgotten, moment_of, snapshot_at, token_of
+from hourline_core.ledger.time_travel import find_forgotten
 from hourline_core.ledger.token import AnswerToken
-from hourline_core.model import Project, load_project
+from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
-from hourline_core.sql.attach_on_demand import AttachedParts, all_statements
-from hourline_core.sql.database import connect as open_duckdb
+from hourline_core.sql.attach_on_demand import all_statements
 from hourline_core.sql.database import cursor_of, naming_damage
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.missing_hours import read_missing_hours
 from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.tables import table_parts
-from hourline_core.sql.user_functions import install_functions
 from hourline_core.storage.version_retention import KEPT_HOURS
 from serving_layer.bytes_as_text import bytes_as_text
+from serving_layer.findings_view import findings_part
+from serving_layer.open_snapshot import has_findings, open_snapshot
 from serving_layer.query_scope import HourState, StateTables, find_hour_states, refuse_forgotten, refuse_weak
 from serving_layer.relation import Relation
 from serving_layer.served_metrics import served_metrics
 from serving_layer.session_starts import narrow_sessions
-from serving_layer.shared_snapshot import NEWEST
 from serving_layer.sql_errors import explain_error, find_concerned
 from serving_layer.views import view_parts
+
+if TYPE_CHECKING:
+    from serving_layer.reports.waiting import WaitingRecords
 
 
 class Connection:
@@ -59,6 +58,8 @@ class Connection:
     - ``drift``: how much each recomputed hour changed, one row per measure and cause
     - ``quality``: the findings of each audit, one row per hour and expectation
     - ``publications``: one row for each time that an hour of a metric was published
+    - ``findings``: what is found of the sources and the speed layer now, and what was; not with ``as_of``, and not if a
+      table is damaged
 
     The snapshot is taken when the connection is opened, and again by ``refresh``. With ``as_of``, a token or a time
     (ISO text), it stays that of the earlier time. Its tables are attached when they are first needed.
@@ -99,14 +100,7 @@ class Connection:
         that are no longer kept. Raises UnreliableResultError when the connection is ``strict`` and the answer uses
         hours that are missing, blocked or incomplete. Raises TableError when a table is damaged.
 
-        All tables are attached before, since the methods of a relation may name any view.
-        """
-        self._attach_all()
-        return self.answer(query)
-
-    def answer(self, query: str) -> Relation:
-        """The same, for a caller who names no other view in the relation's methods. Only the tables that ``query``
-        needs are attached.
+        Only the tables that ``query`` needs are attached.
         """
         with self.explaining(query):
             self._check(query)
@@ -116,19 +110,19 @@ class Connection:
             refuse_weak(states, self.missing_among(states))
         if self._as_of is not None and (gone := find_forgotten(self.snapshot)):
             refuse_forgotten(self.states(query), gone)
-        return Relation(relation, partial(self.explaining, query))
+        return Relation(relation, partial(self.explaining, query), partial(self._parts.attach_all, self._duckdb))
 
     def copy(self, query: str, path: str, options: str, *, as_text: bool = False) -> None:
         """Write the result of one SELECT to a file, with DuckDB's COPY and its ``options``. ``as_text``: bytes are as
         ``bytes_as_text`` shows them. Raises UsageError as ``sql`` does.
         """
-        result, name = self.answer(query), f"{SCRATCH_PREFIX}result"
+        result, name = self.sql(query), f"{SCRATCH_PREFIX}result"
         columns = ", ".join(
             f"{_written(f'#{number}', kind.id, as_text=as_text)} AS {identifier(column)}"
             for number, (column, kind) in enumerate(zip(result.columns, result.types, strict=True), start=1)
         )
         with self.explaining(query):
-            result.query(name, f"COPY (SELECT {columns} FROM {name}) TO {literal(path)} ({options})")
+            result.bare.query(name, f"COPY (SELECT {columns} FROM {name}) TO {literal(path)} ({options})")
 
     def states(self, query: str) -> list[HourState]:
         """The hours (UTC) that the answer to ``query`` uses, each with its state, by metric and hour.
@@ -155,6 +149,15 @@ class Connection:
         }
         named = [source for source, names in views.items() if not tables.isdisjoint(map(fold_case, names))]
         return named or list(views)
+
+    def waiting(self, query: str) -> "list[WaitingRecords]":
+        """How many sent records the answer to ``query``, one SELECT, does not count yet, for each source that it names.
+        Kafka is asked, for two seconds at most. Raises UsageError as ``sql`` does, and for an earlier time.
+        """
+        from serving_layer.reports.kafka_offsets import KafkaOffsets
+        from serving_layer.reports.waiting import find_waiting
+
+        return find_waiting(self, query, KafkaOffsets(self.project).within_limit())
 
     @property
     def token(self) -> str:
@@ -190,7 +193,7 @@ class Connection:
 
     def errors_of(self, query: str, columns: Collection[str]) -> dict[str, str]:
         """How near the values of ``columns`` are to the truth, in words, for those that are estimates of a metric that
-        ``query``, one SELECT, names.
+        ``query``, one SELECT, names. Values are not rounded to it.
         """
         named = find_names(self._duckdb, query).tables
         measures = {
@@ -231,7 +234,8 @@ class Connection:
     @property
     def views(self) -> list[str]:
         """The names of all views, sorted."""
-        return sorted(name for part in view_parts(self.project, self.snapshot) for name in part.names)
+        made = [name for part in view_parts(self.project, self.snapshot) for name in part.names]
+        return sorted([*made, "findings"] if has_findings(self.snapshot, self._as_of) else made)
 
     def naming_damage(self) -> AbstractContextManager[None]:
         """Within the block, DuckDB's errors become a TableError where a table is damaged, and a UsageError where the
@@ -253,12 +257,21 @@ class Connection:
         except duckdb.Error as error:
             raise UsageError(self._explain(error, query)) from None
 
+    def attached(self, *names: str) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection itself, with these tables and views, such as ``hourline.progress``. Raises
+        TableError.
+        """
+        with self.naming_damage():
+            self._parts.attach(self._duckdb, set(names))
+        return self._duckdb
+
     @property
     def database(self) -> duckdb.DuckDBPyConnection:
         """The DuckDB connection itself, for reports of the serving layer's own. Attaches all tables and views. Raises
         TableError.
         """
-        self._attach_all()
+        with self.naming_damage():
+            self._parts.attach_all(self._duckdb)
         return self._duckdb
 
     def interrupt(self) -> None:
@@ -275,8 +288,11 @@ class Connection:
         """The script that gives any DuckDB with the delta extension the same tables and views, at this snapshot.
         Comments say what it lacks.
         """
-        tables = table_parts(self.project, self.snapshot, self.taken)
-        return all_statements(self.database, [*tables, *view_parts(self.project, self.snapshot, functions=False)])
+        tables = [*table_parts(self.project, self.snapshot, self.taken)]
+        views = [*view_parts(self.project, self.snapshot, functions=False)]
+        if has_findings(self.snapshot, self._as_of):
+            views.append(findings_part(tables, functions=False))
+        return all_statements(self.database, [*tables, *views])
 
     @property
     def moment(self) -> str:
@@ -330,7 +346,7 @@ class Connection:
             self.close()
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
-        return self.answer(query).fetchall()
+        return self.sql(query).fetchall()
 
     def _explain(self, error: duckdb.Error, query: str) -> str:
         return explain_error(error, self._duckdb, query, self.project, self.snapshot, self.pending)
@@ -349,55 +365,13 @@ class Connection:
                     raise TableError(f"'{view}' cannot be answered: {damage}")
 
     def _open(self) -> None:
-        damage: set[str] = set()
-        if self._as_of is None and not self._degraded:
-            snapshot, taken, root, parts = NEWEST.open(self.project, self._clock, self._attachable)
-        else:
-            now = taken = self._clock()
-            if self._as_of is not None:
-                token = token_of(self.project, self._as_of, taken)
-                snapshot = snapshot_at(self.project, token)
-                now = moment_of(self.project, token) or taken
-            else:
-                snapshot, damage = degraded_snapshot(self.project)
-            root, parts = self._attachable(snapshot, now)
-        self._duckdb = cursor_of(root)
+        opened = open_snapshot(self.project, self._clock, self._as_of, degraded=self._degraded)
+        self._duckdb = cursor_of(opened.database)
         # Only now, since a refresh that fails leaves them as they are.
-        self.snapshot, self.taken, self._root, self._parts = snapshot, taken, root, parts
-        self.damage = sorted(damage)
+        self.snapshot, self.taken = opened.snapshot, opened.taken
+        self._root, self._parts = opened.database, opened.parts
+        self.damage = list(opened.damage)
         """What a degraded connection lacks, or has read at an older version: one sentence for each table."""
-
-    def _attach_all(self) -> None:
-        with self.naming_damage():
-            self._parts.attach_all(self._duckdb)
-
-    def _attachable(self, snapshot: Snapshot, taken: datetime) -> tuple[duckdb.DuckDBPyConnection, AttachedParts]:
-        """A new database, and the tables of a snapshot and the views on them, to be attached to it."""
-        database = open_duckdb()
-        install_functions(database, (tables.metric for tables in snapshot.metrics))
-        tables = table_parts(self.project, snapshot, taken, snapshot.files)
-        return database, AttachedParts(database, [*tables, *view_parts(self.project, snapshot)])
-
-
-def connect(
-    project: str | Path | Project,
-    workspace: str | Path | None = None,
-    *,
-    strict: bool = False,
-    as_of: str | None = None,
-    degraded: bool = False,
-) -> Connection:
-    """Open a project (its folder, or a Project) for queries. Neither Spark nor Java is needed.
-
-    ``workspace`` is the folder of its tables, if it is not the one in the settings. ``strict`` refuses answers that use
-    hours that are missing, blocked or incomplete. ``as_of`` is the token of an earlier answer, or a time as ISO text
-    (UTC unless it has an offset). ``degraded`` answers what it can if tables are damaged; see ``Connection.damage``.
-
-    Raises DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
-    """
-    if not isinstance(project, Project):
-        project = load_project(Path(project), workspace=Path(workspace) if workspace else None)
-    return Connection(project, strict=strict, as_of=as_of, degraded=degraded)
 
 
 def _written(column: str, kind: str, *, as_text: bool) -> str:

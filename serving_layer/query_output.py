@@ -39,12 +39,12 @@ def fetch(connection: Connection, query: str) -> Result:
     ``bytes_as_text`` shows them. Raises UsageError.
     """
     with connection.explaining(query):
-        answer = connection.answer(query)
+        answer = connection.sql(query)
         columns = [
             f"{_shown(f'#{number}', kind.id)} AS {identifier(name)}"
             for number, (name, kind) in enumerate(zip(answer.columns, answer.types, strict=True), start=1)
         ]
-        result = answer.project(", ".join(columns))
+        result = answer.bare.project(", ".join(columns))
         result.execute()  # which Ctrl-C can interrupt
         table = result.to_arrow_table()
     kinds = {field.name: str(field.type) for field in table.schema}

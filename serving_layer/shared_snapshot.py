@@ -20,7 +20,7 @@ from hourline_core.sql.attach_on_demand import AttachedParts
 
 
 class Opened(NamedTuple):
-    """A snapshot with its tables, which all readers share."""
+    """A snapshot with its tables, to be queried."""
 
     snapshot: Snapshot
     taken: datetime
@@ -28,6 +28,8 @@ class Opened(NamedTuple):
     database: duckdb.DuckDBPyConnection
     """Each reader has a cursor of it. It is freed with the last of them, once another snapshot was opened."""
     parts: AttachedParts
+    damage: tuple[str, ...] = ()
+    """What could not be read, or only at an older version: one sentence for each table."""
 
 
 class _Last(NamedTuple):
@@ -64,9 +66,12 @@ class SharedSnapshot:
             began, taken, snapshot = time.monotonic(), clock(), take_snapshot(project)
             same = known is not None and known.opened.snapshot == snapshot
             reusable = same and not project.closes_by_wall_time
-            database, parts = known.opened[2:] if known and reusable else attachable(snapshot, taken)
-            self._last = _Last(project, clock, began, Opened(snapshot, taken, database, parts))
-            return self._last.opened
+            if known and reusable:
+                opened = known.opened._replace(taken=taken)
+            else:
+                opened = Opened(snapshot, taken, *attachable(snapshot, taken))
+            self._last = _Last(project, clock, began, opened)
+            return opened
 
 
 NEWEST = SharedSnapshot()

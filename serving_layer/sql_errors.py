@@ -20,7 +20,9 @@ _COLUMN = re.compile(
 )
 _OF_STATES = ("distinct_count", "distinct_merge", "quantile_value", "quantile_merge")
 """The functions that merge the states of measures, but for those of `top`."""
-_VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications")
+_ALLOWED = "allowed is one SELECT in DuckDB's SQL, such as: FROM hours"
+_NO_FINDINGS = "findings are of now: ask without --as-of; if a table is damaged, restore it first"
+_VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications", "findings")
 
 
 def explain_error(
@@ -37,7 +39,8 @@ def explain_error(
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
         there = {tables.metric.name for tables in served_metrics(project, snapshot)}
-        if why := _explain_unstarted(table[1], project, there, snapshot.progress):
+        absent = _NO_FINDINGS if fold_case(table[1]) == "findings" else None
+        if why := absent or _explain_unstarted(table[1], project, there, snapshot.progress):
             return why
         records = [f"{kind}_{source}" for source in project.sources for kind in ("events", "rejected")]
         records += [name.replace("/", "_") for name in snapshot.other_tables if name.startswith("quarantine/")]
@@ -52,7 +55,10 @@ def explain_error(
     if why := _explain_function(text, query, database, project):
         return f"the query cannot be answered: {why}"
     kind, _, rest = text.partition(": ")
-    hint = "; allowed is one SELECT in DuckDB's SQL, such as: FROM hours" if kind == "Parser Error" else ""
+    hint = ""
+    if kind == "Parser Error":
+        words = _names_in_sql(database, query, project)
+        hint = f"; in double quotes, a word of SQL is a name: {words}" if words else f"; {_ALLOWED}"
     return f"the query cannot be answered: {kind}: {rest.strip().partition(chr(10))[0]}{hint}"
 
 
@@ -64,6 +70,20 @@ def _columns_of(database: duckdb.DuckDBPyConnection, tables: Collection[str]) ->
         {"tables": list(tables)},
     ).fetchall()
     return {name for (name,) in rows}
+
+
+def _names_in_sql(database: duckdb.DuckDBPyConnection, query: str, project: Project) -> str:
+    """The names of the project in ``query`` that are words of SQL, in quotes. Empty: there are none."""
+    rows = database.execute(
+        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+    ).fetchall()
+    reserved = {word for (word,) in rows} & {fold_case(word) for word in re.findall(r"\w+", query)}
+    names = {
+        name
+        for metric in project.all_metrics.values()
+        for name in (metric.name, *metric.dimensions, *metric.measures, *project.source_of(metric).event_fields)
+    }
+    return ", ".join(f'"{name}"' for name in sorted(names) if fold_case(name) in reserved)
 
 
 def _explain_function(text: str, query: str, database: duckdb.DuckDBPyConnection, project: Project) -> str | None:

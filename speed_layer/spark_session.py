@@ -20,9 +20,9 @@ from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Tasks
 from speed_layer.warm_workers import warm_workers
 
-_SHORTEST_DELAY, _DELAY_PER_SOURCE = 50, 8
+_SHORTEST_DELAY, _DELAY_PER_SOURCE = 50, 12
 """Milliseconds for which a stream without new records waits before it asks Kafka again. Each question costs nearly a
-millisecond of CPU time, with Kafka's part. So the streams of many sources ask 125 times a second, all of them together.
+millisecond of CPU time, with Kafka's part. So the streams of many sources ask 83 times a second, all of them together.
 """
 
 # Micro-batches are small, so planning takes most of their time. Re-planning at run time costs more than it saves.

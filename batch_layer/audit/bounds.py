@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from hourline_core.model.base import describe
+from hourline_core.model.base import QuotedText, describe, quoted
 
 _OF_NUMBERS = {
     **dict.fromkeys(
@@ -98,6 +98,8 @@ def _is_moment(value: Any) -> bool:
 
 
 def _number(name: str, parameters: Mapping[str, Any], allowed: str) -> float:
+    if isinstance(parameters[name], QuotedText):
+        raise UnfitBoundError(quoted(parameters[name], "a number"), name)
     value = _comparable(parameters[name])
     if not isinstance(value, float) or not math.isfinite(value):
         raise _refuse(name, parameters, allowed)

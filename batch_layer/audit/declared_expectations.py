@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
 from great_expectations.expectations import expectation as gx
 from great_expectations.expectations.metadata_types import FailureSeverity
@@ -15,7 +15,7 @@ from batch_layer.audit.bounds import UnfitBoundError, refuse_unfit_bounds
 from batch_layer.audit.parameter_types import UnfitValueError, convert_parameters
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Expectation, Severity
-from hourline_core.model.base import describe
+from hourline_core.model.base import QuotedText, as_plain_text, describe, quoted, wanted_without_quotes
 from hourline_core.model.expectation import About, columns_of
 from hourline_core.model.expressions import attempt
 
@@ -65,6 +65,8 @@ _REPEATABLE_CALLS = {
     *("notna", "notnull", "startswith", "strip", "upper"),
 }
 """What a condition of pandas may call."""
+_OTHER_TYPE = ("value is not a valid", "value could not be parsed", "unexpected value")
+"""How pydantic says that a value is of another type."""
 _WORDS = {"and", "in", "not", "or"}
 """The words that a bracket may follow in it."""
 _GX_SEVERITY = {"fail": FailureSeverity.CRITICAL, "warn": FailureSeverity.WARNING}
@@ -136,14 +138,16 @@ class Check:
                     f"{self.type} has no parameter '{name}'{did_you_mean(name, allowed)}", name
                 )
         self._refuse_empty(allowed)
+        self._refuse_quotes({name: field.outer_type_ for name, field in kind.__fields__.items()})
         # For Spark, NaN is above every lower bound.
         bounds = {"max_value": math.inf} if self.of_doubles and self.type == _BETWEEN else {}
         try:
             attempted = {"row_condition": attempt(self.spark_condition)} if self.spark_condition else {}
-            parameters = {**bounds, **self.parameters, **attempted}
+            parameters = {**bounds, **as_plain_text(self.parameters), **attempted}
             built = kind(**parameters, severity=_GX_SEVERITY[self.severity], meta=dict(meta))
         except ValueError as error:
-            raise UnsuitableExpectationError(*_explain(self.type, error, self.parameters)) from None
+            types = {name: field.outer_type_ for name, field in kind.__fields__.items()}
+            raise UnsuitableExpectationError(*_explain(self.type, error, self.parameters, types)) from None
         if self.of_sessions and not self.by_row:
             raise UnsuitableExpectationError(
                 f"{self.type} compares rows, and a session is one row: allowed are expectations on each row, such as "
@@ -168,6 +172,13 @@ class Check:
                 )
         if {"min_value", "max_value"} <= set(allowed) - self.parameters.keys() and "threshold" not in allowed:
             raise UnsuitableExpectationError(f"{self.type}: got no bounds, allowed are min_value, max_value or both")
+
+    def _refuse_quotes(self, types: Mapping[str, Any]) -> None:
+        """Refuse text for a number or a boolean. Great Expectations would read it. Bounds have been checked."""
+        for name, value in self.parameters.items():
+            allowed = wanted_without_quotes(types[name])
+            if isinstance(value, QuotedText) and allowed and name not in ("min_value", "max_value"):
+                raise UnsuitableExpectationError(f"{self.type}: {name}: {quoted(value, allowed)}", name)
 
     def _refuse_unrepeatable(self) -> None:
         """Refuse what may give another verdict each time. Of Spark SQL, ``compute/check.py`` does."""
@@ -218,9 +229,7 @@ def build_checks(
         try:
             parameters = convert_parameters(parameters, types or {})
             refuse_unfit_bounds(one.type, parameters, types or {})
-        except UnfitValueError as error:
-            mistake = str(error)
-        except UnfitBoundError as error:
+        except (UnfitValueError, UnfitBoundError) as error:
             mistake, mistaken = str(error), (error.name,)
         checks.append(
             Check(
@@ -256,7 +265,7 @@ def _suggest_name(name: str, known: set[str]) -> str:
     return hint if hint.startswith(" —") else "; all are listed at https://greatexpectations.io/expectations"
 
 
-def _explain(name: str, error: ValueError, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+def _explain(name: str, error: ValueError, parameters: Mapping[str, Any], types: Mapping[str, Any]) -> tuple[str, ...]:
     """A sentence, and which of ``parameters`` it is about. Great Expectations checks them by pydantic, which reports a
     mistake once for each allowed type.
     """
@@ -267,5 +276,26 @@ def _explain(name: str, error: ValueError, parameters: Mapping[str, Any]) -> tup
     told = {detail["msg"] for detail in details if str(detail["loc"][0]) == place}
     if place == "__root__":
         return (f"{name}: {'; '.join(sorted(told))}",)
-    got = f"got {describe(parameters[place])}: " if place in parameters else ""
-    return (f"{name}: {place}: {got}{'; '.join(sorted(told))}", place)
+    if place not in parameters:
+        return (f"{name}: {place}: {'; '.join(sorted(told))}", place)
+    got = f"got {describe(parameters[place])}"
+    allowed = _allowed(types[place])
+    if allowed and all(words.startswith(_OTHER_TYPE) for words in told):
+        return (f"{name}: {place}: {got}, allowed is {allowed}", place)
+    return (f"{name}: {place}: {got}: {'; '.join(sorted(told))}", place)
+
+
+def _parts_of(kind: Any) -> Iterator[Any]:
+    yield kind
+    for part in get_args(kind):
+        yield from _parts_of(part)
+
+
+def _allowed(kind: Any) -> str | None:
+    """What a parameter of the type ``kind`` may be, in words. None: pydantic says it."""
+    parts = list(_parts_of(kind))
+    if words := [str(word) for part in parts if get_origin(part) is Literal for word in get_args(part)]:
+        return " or ".join(words)
+    if any(list in (part, get_origin(part)) or get_origin(part) is Sequence for part in parts):
+        return "a list, such as [a, b]"
+    return wanted_without_quotes(kind)

@@ -16,8 +16,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import FROM_HOUR, stored_names
+from hourline_core.ledger.progress import BYTES_WRITER
 from hourline_core.model import Metric, Source
+from hourline_core.model.decoding import BYTES_ALONE
 from hourline_core.model.hours import time_text
 from hourline_core.model.scratch_columns import DECODING
 from hourline_core.model.windows import HOURLY
@@ -52,7 +55,7 @@ class DecodedCounts:
     """
 
     others: Mapping[datetime, int]
-    """The archived events that other declarations have made."""
+    """The archived events that other declarations have made, as far as there are the bytes of their records."""
     kept: Counter[datetime]
     moved_out: Counter[datetime]
     dropped: Counter[datetime]
@@ -113,23 +116,40 @@ def count_archived(
 
 
 def count_decoded(
-    connection: duckdb.DuckDBPyConnection, source: Source, decoded: DeltaTable, standing: Sequence[str], cutoff: int
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    decoded: DeltaTable,
+    rejected: DeltaTable,
+    decodings: ArchiveDecodings,
+    cutoff: int,
 ) -> DecodedCounts:
-    """The account of the table ``decoded`` up to the sequence ``cutoff``, beside the archive that it is about.
-    ``standing`` are the decodings whose events count as they are archived.
+    """The account of the table ``decoded`` up to the sequence ``cutoff``, beside the archive that it is about, with the
+    table of ``rejected`` records.
     """
     table = f"hourline.events_{source.name}"
     there = {name.casefold() for name, *_ in connection.execute(f"DESCRIBE {table}").fetchall()}
     others = connection.execute(
         f"SELECT hour, count(*) FROM {table} WHERE sequence <= {cutoff} "
-        f"AND NOT {_is_among(standing, there)} GROUP BY ALL"
+        f"AND NOT {_is_among(decodings.standing, there)} GROUP BY ALL"
     ).fetchall()
+    if decodings.lost and rejected.transaction_version(BYTES_WRITER):
+        connection.register("_rejected", rejected.to_pyarrow_dataset())
+        others += connection.execute(
+            f"SELECT hour, count(*) FROM {table} SEMI JOIN (FROM _rejected WHERE coalesce(decoding, '') = "
+            f"{literal(BYTES_ALONE)} "
+            f'AND sequence <= {cutoff}) USING (topic_id, partition, "offset") '
+            f"WHERE {_is_among(decodings.lost, there)} GROUP BY ALL"
+        ).fetchall()
+        connection.unregister("_rejected")
     connection.register("_decoded", decoded.to_pyarrow_dataset())
     pairs = connection.execute(
         f"SELECT {FROM_HOUR}, hour, count(*) FROM _decoded WHERE sequence <= {cutoff} GROUP BY ALL"
     ).fetchall()
     connection.unregister("_decoded")
-    counts = DecodedCounts(dict(others), Counter(), Counter(), Counter(), Counter(), Counter())
+    archived: Counter[datetime] = Counter()
+    for hour, events in others:
+        archived[hour] += events
+    counts = DecodedCounts(archived, Counter(), Counter(), Counter(), Counter(), Counter())
     for before, now, events in pairs:
         if before is not None:
             of_before = counts.kept if now == before else counts.dropped if now is None else counts.moved_out

@@ -124,10 +124,12 @@ class _Audit:
         changed = job.changed.get(self._source.name)
         if changed is None:
             return count_archived(self._connection, self._source, self._hours, cutoff)
-        standing, layout = changed.decodings.standing, Layout.of(job.project)
-        table = open_table(layout.decoded(self._source, changed.decodings.now.hash), layout.storage_options)
-        decoded = count_decoded(self._connection, self._source, table, standing, cutoff)
-        return count_archived(self._connection, self._source, self._hours, cutoff, decoded, standing)
+        decodings, layout = changed.decodings, Layout.of(job.project)
+        table = open_table(layout.decoded(self._source, decodings.now.hash), layout.storage_options)
+        rejected = open_table(layout.rejected(self._source), layout.storage_options)
+        decoded = count_decoded(self._connection, self._source, table, rejected, decodings, cutoff)
+        as_declared = [hash for hash in decodings.standing if hash not in decodings.lost]
+        return count_archived(self._connection, self._source, self._hours, cutoff, decoded, as_declared)
 
     def _audit_results(self, item: StagedMetric) -> None:
         """Audit the results of one metric against its totals and the counts of the archive."""

@@ -6,10 +6,11 @@ from datetime import datetime
 from functools import cached_property
 
 import duckdb
+import pyarrow as pa
 
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.decodings import ArchiveDecodings, LostFields
-from hourline_core.ledger.layout import FROM_HOUR, Layout
+from hourline_core.ledger.layout import FROM_HOUR, FROM_SEQUENCE, Layout
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import DeclaredMetric, Metric, Project, Source
 from hourline_core.model.identity import words_of
@@ -28,7 +29,7 @@ class ChangedHours:
     """
     without_bytes: Collection[tuple[frozenset[str], Collection[datetime]]] = ()
     """Fields, in lower case, that are read in another way now, and the hours (UTC) with events whose records' bytes
-    were not kept then.
+    were not kept then. Hours of which a reset has brought all of them are not among these.
     """
 
     @property
@@ -36,18 +37,18 @@ class ChangedHours:
         """By hour (UTC), the number of events that it gets, and had not in the archive."""
         return _add_up((hour, events) for _, hour, events, _ in self.moves if hour)
 
-    def entered_after(self, hour: datetime, cutoff: int) -> bool:
-        """Whether ``hour`` gets an event of a sequence above ``cutoff`` that it had not in the archive. The speed layer
-        has no tile of such an event in the hour.
+    def changed_after(self, hour: datetime, cutoff: int) -> bool:
+        """Whether ``hour`` gets an event of a sequence above ``cutoff`` that it had not in the archive, or loses one.
+        The speed layer has no tile in the hour that says so.
         """
-        return self._last_entered.get(hour, NO_CUTOFF) > cutoff
+        return self._last_changed.get(hour, NO_CUTOFF) > cutoff
 
     @cached_property
-    def _last_entered(self) -> dict[datetime, int]:
-        """By hour (UTC), the last sequence of the events that it gets, and had not in the archive."""
+    def _last_changed(self) -> dict[datetime, int]:
+        """By hour (UTC), the last sequence of the events that it gets, and had not in the archive, or loses."""
         last: dict[datetime, int] = {}
-        for _, hour, _, sequence in self.moves:
-            if hour:
+        for before, now, _, sequence in self.moves:
+            for hour in filter(None, (before, now)):
                 last[hour] = max(sequence, last.get(hour, NO_CUTOFF))
         return last
 
@@ -104,7 +105,15 @@ def read_changed_hours(
     ]
     if not exists(uri, layout.storage_options):
         return ChangedHours(decodings, without_bytes=without_bytes)
-    connection.register("_decoded", open_table(uri, layout.storage_options).to_pyarrow_dataset())
+    decoded = open_table(uri, layout.storage_options)
+    connection.register("_decoded", decoded.to_pyarrow_dataset())
+    if without_bytes and FROM_SEQUENCE in pa.schema(decoded.schema().to_arrow()).names:
+        without_bytes = [
+            (lost.fields, hours - _hours_with_bytes(connection, layout, source, lost, up_to))
+            for (_, hours), lost in zip(
+                without_bytes, filter(lambda lost: lost.fields, decodings.lost_fields), strict=True
+            )
+        ]
     moves = connection.execute(
         f"""
         SELECT {FROM_HOUR}, hour, count(*), max(sequence) FROM _decoded
@@ -113,6 +122,29 @@ def read_changed_hours(
     ).fetchall()
     connection.unregister("_decoded")
     return ChangedHours(decodings, moves, without_bytes)
+
+
+def _hours_with_bytes(
+    connection: duckdb.DuckDBPyConnection, layout: Layout, source: Source, lost: LostFields, up_to: int
+) -> set[datetime]:
+    """The hours of whose events without bytes a reset has brought all up to the sequence ``up_to``."""
+    last = up_to if lost.last is None else lost.last
+    brought = dict(
+        connection.execute(
+            f"SELECT {FROM_HOUR}, count(*) FROM _decoded WHERE {FROM_SEQUENCE} BETWEEN ? AND ? AND sequence <= ? "
+            f"AND {FROM_HOUR} IS NOT NULL GROUP BY ALL",
+            [lost.first, last, up_to],
+        ).fetchall()
+    )
+    if not brought:
+        return set()
+    events = open_table(layout.events(source), layout.storage_options).to_pyarrow_dataset()
+    connection.register("_archived", events)
+    archived = connection.execute(
+        "SELECT hour, count(*) FROM _archived WHERE sequence BETWEEN ? AND ? GROUP BY ALL", [lost.first, last]
+    ).fetchall()
+    connection.unregister("_archived")
+    return {hour for hour, count in archived if brought.get(hour) == count}
 
 
 def _connected(pairs: Iterable[tuple[datetime, datetime]], hours: Iterable[datetime]) -> set[datetime]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -17,13 +18,16 @@ from batch_layer.decoding.chunks import Chunk, files_of, list_chunks
 from batch_layer.decoding.decode_by_spark import decode_by_spark
 from batch_layer.decoding.decode_records import needs_no_spark
 from batch_layer.decoding.tasks import DecodedTable, DecodingPlan, decode_files, write_rows
-from batch_layer.decoding.to_decode import DECODE_WRITER, decoded_up_to
+from batch_layer.decoding.to_decode import DECODE_WRITER, decoded_up_to, last_to_decode
 from hourline_core.compute.resolve import empty_events
-from hourline_core.errors import TableError
+from hourline_core.errors import ReadAgainError, TableError
 from hourline_core.formats.arrow_types import arrow_type
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import DECODED_SCHEMA, Layout, stored_names
+from hourline_core.ledger.progress import BYTES_WRITER, Progress
+from hourline_core.ledger.read_again import count_rejected_ahead
 from hourline_core.model import Project, Source
+from hourline_core.model.decoding import BYTES_ALONE
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.data_files import damage_of
 from hourline_core.storage.new_files import NewFile, append_files
@@ -44,17 +48,18 @@ def decode_anew(
     far as this was not done before. Returns whether there are such records. Starts Spark only for them.
 
     Each commit is made within ``turn()``, in which the caller holds the lease "batch". ``on_chunk`` is called after it,
-    with the number of its rows. Raises TableError, and ConflictError when another process writes to the table.
+    with the number of its rows. Raises TableError, ConflictError when another process writes to the table, and
+    ReadAgainError while the speed layer is to validate some of these records again after a reset.
     """
     layout = Layout.of(project)
     events = open_table(layout.events(source), layout.storage_options)
     decodings = ArchiveDecodings.of(events, source)
     if not decodings.others:
         return False
-    up_to = decodings.last_of_others(up_to)
+    rejected = open_table(layout.rejected(source), layout.storage_options)
+    up_to = last_to_decode(decodings, rejected, up_to)
     if decoded_up_to(layout, source, decodings.now) >= up_to:
         return True
-    rejected = open_table(layout.rejected(source), layout.storage_options)
     with turn():
         decoding = _Decoding(spark(), layout, source, events, rejected, decodings)
     for chunk in decoding.list_chunks(up_to):
@@ -73,7 +78,7 @@ class _Decoding:
         rejected: DeltaTable,
         decodings: ArchiveDecodings,
     ) -> None:
-        self._spark, self._source, self._decodings = spark, source, decodings
+        self._spark, self._layout, self._source, self._decodings = spark, layout, source, decodings
         self._events, self._rejected = events, rejected
         stored = stored_names(source)
         fields = {stored.get(name, name): of for name, of in _field_types(spark, source).items()}
@@ -98,6 +103,7 @@ class _Decoding:
         """Add the events of ``chunk``, unless another process has done so."""
         update(self._table)
         if self._done() < chunk.last:
+            self._refuse_read_again(chunk)
             files = self._decode(Chunk(max(chunk.first, self._done() + 1), chunk.last))
             append_files(self._table, files, {"sequence": chunk.last}, [DECODE_WRITER], chunk.last)
             on_chunk(sum(file.rows for file in files))
@@ -105,9 +111,26 @@ class _Decoding:
     def _done(self) -> int:
         return self._table.transaction_version(DECODE_WRITER) or 0
 
+    def _refuse_read_again(self, chunk: Chunk) -> None:
+        """Raise ReadAgainError if the speed layer is to validate rejected records of ``chunk`` again. The table was
+        opened before: see ``ledger/read_again.py``.
+        """
+        progress = Progress(open_table(self._layout.progress(self._source), self._layout.storage_options))
+        update(self._events)
+        update(self._rejected)
+        if not files_of(self._rejected, *chunk):
+            return
+        others = [one.hash for one in self._decodings.others]
+        if count := count_rejected_ahead(self._source, progress, self._events, self._rejected, others, chunk):
+            raise ReadAgainError(
+                f"source '{self._source.name}' is to be read again after a reset, with {count:,} record(s) that "
+                "another declaration has rejected; they are decoded anew after that: start `hourline up`, and then "
+                "recompute again"
+            )
+
     def _decode(self, chunk: Chunk) -> list[NewFile]:
         """The files with the rows of the table for ``chunk``."""
-        if not needs_no_spark(self._source, self._decodings.others):
+        if self._has_brought_bytes(chunk) or not needs_no_spark(self._source, self._decodings.others):
             rows = decode_by_spark(self._spark, self._source, self._events, self._rejected, self._decodings, chunk)
             return write_rows(rows, self._plan.decoded)
         events, rejected = (files_of(table, *chunk) for table in (self._events, self._rejected))
@@ -117,6 +140,14 @@ class _Decoding:
             if damage := damage_of(self._events) or damage_of(self._rejected):
                 raise TableError(damage) from error
             raise
+
+    def _has_brought_bytes(self, chunk: Chunk) -> bool:
+        """Whether ``chunk`` has bytes of records whose events were archived before, without them."""
+        if not self._decodings.lost or (self._rejected.transaction_version(BYTES_WRITER) or 0) < chunk.first:
+            return False
+        within = [("sequence", ">=", chunk.first), ("sequence", "<=", chunk.last)]
+        made = self._rejected.to_pyarrow_table(columns=["decoding"], filters=within)["decoding"]
+        return bool(pc.any(pc.equal(made.cast(pa.string()), BYTES_ALONE)).as_py())
 
 
 def _field_types(spark: SparkSession, source: Source) -> dict[str, pa.DataType]:

@@ -2,32 +2,32 @@
 such ones before. An event of now and one of the archive meet by their address.
 """
 
+from functools import reduce
+from operator import or_
+
 from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.decoding.chunks import Chunk
-from batch_layer.decoding.decode_records import NO_SUCH_EVENT
+from batch_layer.decoding.decode_records import NO_SUCH_EVENT, PARTS
 from hourline_core.compute.archive import read_version, record_columns
 from hourline_core.compute.validation import validate
 from hourline_core.ledger.decodings import ArchiveDecodings
-from hourline_core.ledger.layout import FROM_HOUR, NO_EVENT_REASON, stored_names
+from hourline_core.ledger.layout import FROM_HOUR, FROM_SEQUENCE, NO_EVENT_REASON, stored_names
 from hourline_core.model import Source
+from hourline_core.model.decoding import BYTES_ALONE
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     DECODING,
     DUPLICATE,
     EVENT_TIME,
-    HEADERS,
     HOUR,
-    KEY,
     OFFSET,
     OUTCOME,
     PARTITION,
     PLACE,
     REASON,
-    RECORD_TIMESTAMP,
-    RECORD_TIMESTAMP_TYPE,
     SCRATCH_PREFIX,
     SEQUENCE,
     TOPIC,
@@ -40,6 +40,8 @@ _ADDRESS = [*_RECORD, PLACE]
 _ONLY_PLACES = f"{SCRATCH_PREFIX}only_places"
 """array<int>: the places of a record that are decoded anew, since its other events stand. Empty: all are."""
 _OLD_HOUR = f"{SCRATCH_PREFIX}old_hour"
+_OLD_ARRIVED = f"{SCRATCH_PREFIX}old_arrived"
+_FIRST = f"{SCRATCH_PREFIX}first_sequence"
 
 
 def decode_by_spark(
@@ -78,8 +80,52 @@ def decode_by_spark(
     )
     validated = validate(records, source, keep=(TOPIC_ID, SEQUENCE, _ONLY_PLACES))
     new = validated.where((F.size(_ONLY_PLACES) == 0) | F.array_contains(_ONLY_PLACES, F.col(PLACE)))
-    both = new.join(old, _ADDRESS, "full_outer").where(F.col(HOUR).isNotNull() | F.col(_OLD_HOUR).isNotNull())
-    return _as_stored(both, source)
+    both = _meet(new, old).withColumn(FROM_SEQUENCE, F.lit(None).cast("long"))
+    stored = _as_stored(both, source)
+    if decodings.lost:
+        stored = stored.unionByName(
+            _as_stored(_decode_brought(archived_then, refused_then, source, decodings, chunk), source)
+        )
+    return stored
+
+
+def _decode_brought(
+    archived_then: DataFrame, refused_then: DataFrame, source: Source, decodings: ArchiveDecodings, chunk: Chunk
+) -> DataFrame:
+    """The events of now beside those of the archive, of records whose events were archived without their bytes, which a
+    reset has brought in ``chunk``.
+    """
+    is_alone = F.coalesce(F.col("decoding"), F.lit("")) == BYTES_ALONE
+    brought = refused_then.where(F.col("sequence").between(*chunk) & is_alone).select(*_rejected_columns())
+    of_brought = brought.select(*_RECORD, F.col(SEQUENCE).alias(f"{SEQUENCE}_old"))
+    spans = [
+        F.col("sequence").between(first, last or chunk.last) for first, last in decodings.sequences_of(decodings.lost)
+    ]
+    is_lost = reduce(or_, spans) & F.coalesce(F.col(DECODING), F.lit("")).isin(decodings.lost)
+    old = archived_then.where(is_lost).select(
+        *(_column(name).alias(name) for name in _ADDRESS),
+        F.col("topic").alias(f"{TOPIC}_old"),
+        F.col("hour").alias(_OLD_HOUR),
+        F.col("duplicate").alias(DUPLICATE),
+        F.col("sequence").alias(FROM_SEQUENCE),
+        F.col("record.arrived").alias(_OLD_ARRIVED),
+    )
+    old = old.join(of_brought, _RECORD)
+    of_record = old.groupBy(*_RECORD).agg(F.min(FROM_SEQUENCE).alias(_FIRST), F.min(_OLD_ARRIVED).alias(_OLD_ARRIVED))
+    # Other events of these records were rejected, or were validated again and are archived with their bytes.
+    others = archived_then.where(~F.coalesce(F.col(DECODING), F.lit("")).isin(decodings.lost))
+    others = others.select(*(_column(name).alias(name) for name in _ADDRESS)).unionByName(
+        refused_then.where(~is_alone).select(*(_column(name).alias(name) for name in _ADDRESS))
+    )
+    records = brought.join(of_record, _RECORD).withColumn(ARRIVED, F.coalesce(_OLD_ARRIVED, ARRIVED))
+    new = validate(records, source, keep=(TOPIC_ID, SEQUENCE, _FIRST)).join(others, _ADDRESS, "left_anti")
+    both = _meet(new, old.drop(_OLD_ARRIVED))
+    return both.withColumn(FROM_SEQUENCE, F.coalesce(FROM_SEQUENCE, _FIRST))
+
+
+def _meet(new: DataFrame, old: DataFrame) -> DataFrame:
+    """Each event of now beside that of the archive with its address, if it is one or was one."""
+    return new.join(old, _ADDRESS, "full_outer").where(F.col(HOUR).isNotNull() | F.col(_OLD_HOUR).isNotNull())
 
 
 def _as_stored(both: DataFrame, source: Source) -> DataFrame:
@@ -87,12 +133,7 @@ def _as_stored(both: DataFrame, source: Source) -> DataFrame:
     plain = stored_names(source)
     is_event = F.col(HOUR).isNotNull()
     gone = F.when(F.col(OUTCOME) == "rejected", F.col(REASON)).otherwise(NO_SUCH_EVENT)
-    record = F.struct(
-        *(
-            F.col(f"{SCRATCH_PREFIX}{name}").alias(name)
-            for name in ("key", "headers", "timestamp", "timestamp_type", "arrived")
-        )
-    )
+    record = F.struct(*(F.col(name).alias(part) for name, part in PARTS.items()))
     return both.select(
         F.coalesce(SEQUENCE, f"{SEQUENCE}_old").alias("sequence"),
         F.col(TOPIC_ID).alias("topic_id"),
@@ -106,6 +147,7 @@ def _as_stored(both: DataFrame, source: Source) -> DataFrame:
         record.alias("record"),
         F.col(_OLD_HOUR).alias(FROM_HOUR),
         F.when(~is_event, gone).alias(NO_EVENT_REASON),
+        F.col(FROM_SEQUENCE),
         *(F.col(name).alias(plain.get(name, name)) for name in source.event_fields),
     )
 
@@ -117,5 +159,5 @@ def _column(name: str) -> Column:
 
 def _rejected_columns() -> list[Column]:
     """The columns of rejected records, as of those that are read from a topic."""
-    own = (TOPIC_ID, TOPIC, PARTITION, OFFSET, SEQUENCE, KEY, VALUE, HEADERS, RECORD_TIMESTAMP, RECORD_TIMESTAMP_TYPE)
-    return [F.col(name.removeprefix(SCRATCH_PREFIX)).alias(name) for name in (*own, ARRIVED)]
+    own = (TOPIC_ID, TOPIC, PARTITION, OFFSET, SEQUENCE, VALUE, *PARTS)
+    return [F.col(name.removeprefix(SCRATCH_PREFIX)).alias(name) for name in own]

@@ -13,6 +13,7 @@ from hourline_core.ledger.layout import (
     DECODED_SCHEMA,
     EVENT_SCHEMA,
     FROM_HOUR,
+    FROM_SEQUENCE,
     NO_EVENT_REASON,
     REJECTED_SCHEMA,
     stored_names,
@@ -45,13 +46,14 @@ REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "rea
 """The columns of rejected records that are read."""
 NO_SUCH_EVENT = "its record has no such event any more"
 
-_PARTS = {
+PARTS = {
     KEY: "key",
     HEADERS: "headers",
     RECORD_TIMESTAMP: "timestamp",
     RECORD_TIMESTAMP_TYPE: "timestamp_type",
     ARRIVED: "arrived",
 }
+"""The parts of a record beside its value, and their names in the archive."""
 
 
 def needs_no_spark(source: Source, before: Collection[Decoding]) -> bool:
@@ -78,8 +80,8 @@ class RecordDecoder:
         """The same of rejected records (REFUSED). Those that are rejected now, too, have no row."""
         made = pc.is_in(pc.fill_null(rows["decoding"], ""), self._before)
         rows = _of_sequences(rows, made, first, last)
-        parts = [rows[name].combine_chunks() for name in _PARTS.values()]
-        record = pa.StructArray.from_arrays(parts, [*_PARTS.values()])
+        parts = [rows[name].combine_chunks() for name in PARTS.values()]
+        record = pa.StructArray.from_arrays(parts, [*PARTS.values()])
         nothing = {"hour": pa.nulls(rows.num_rows, EVENT_SCHEMA.field("hour").type), RECORD: record}
         nothing["duplicate"] = pa.nulls(rows.num_rows, pa.bool_())
         for name, column in nothing.items():
@@ -87,7 +89,7 @@ class RecordDecoder:
         return self._decode(rows.rename_columns([VALUE if name == "value" else name for name in rows.column_names]))
 
     def _decode(self, rows: pa.Table) -> pa.Table:
-        parts = {name: pc.struct_field(rows[RECORD], part) for name, part in _PARTS.items()}
+        parts = {name: pc.struct_field(rows[RECORD], part) for name, part in PARTS.items()}
         own = {VALUE: VALUE, TOPIC: "topic", PARTITION: "partition", OFFSET: "offset"}
         now = self._validator.validate(pa.table({**parts, **{name: rows[column] for name, column in own.items()}}))
         is_event = now[HOUR].is_valid()
@@ -101,6 +103,7 @@ class RecordDecoder:
             RECORD: rows[RECORD],
             FROM_HOUR: rows["hour"],
             NO_EVENT_REASON: pc.if_else(is_event, pa.scalar(None, pa.string()), gone),
+            FROM_SEQUENCE: pa.nulls(rows.num_rows, pa.int64()),
             **{stored: now[name] for name, stored in self._stored.items()},
         }
         assert list(decoded)[: len(DECODED_SCHEMA)] == DECODED_SCHEMA.names

@@ -1,8 +1,11 @@
 """The sources that have records which are to be decoded anew, and up to which sequence that is done."""
 
+from deltalake import DeltaTable
+
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.open_progress import find_progress
+from hourline_core.ledger.progress import BYTES_WRITER
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import Decoding
 from hourline_core.storage.opening import exists, open_table
@@ -19,12 +22,21 @@ def decoded_up_to(layout: Layout, source: Source, decoding: Decoding) -> int:
     return open_table(uri, layout.storage_options).transaction_version(DECODE_WRITER) or 0
 
 
+def last_to_decode(decodings: ArchiveDecodings, rejected: DeltaTable, up_to: int) -> int:
+    """The last sequence, at most ``up_to``, that may have records to decode anew. 0: there is none. ``rejected`` may
+    have bytes of records whose events were archived without them.
+    """
+    brought = rejected.transaction_version(BYTES_WRITER) or 0 if decodings.lost else 0
+    return max(decodings.last_of_others(up_to), min(brought, up_to))
+
+
 def sources_to_decode(project: Project) -> list[Source]:
     """The sources that have records which are to be decoded anew. Raises TableError."""
     layout, sources = Layout.of(project), []
     for source in project.sources.values():
         if progress := find_progress(project, source):
             decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
-            if decoded_up_to(layout, source, decodings.now) < decodings.last_of_others(progress.sequence):
+            rejected = open_table(layout.rejected(source), layout.storage_options)
+            if decoded_up_to(layout, source, decodings.now) < last_to_decode(decodings, rejected, progress.sequence):
                 sources.append(source)
     return sources

@@ -8,17 +8,12 @@ trends/<name>.html               the trend of each expectation of a metric, or o
 
 import os
 import shutil
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from hourline_core.errors import ResourceError
-from hourline_core.ledger.report_pages import report_site
-from hourline_core.model import Project
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -58,17 +53,6 @@ def write(site: Path, path: str, text: str) -> Path:
     if not target.is_file() or target.read_bytes() != style:
         _replace(target, style)
     return _replace(site / path, text.encode())
-
-
-@contextmanager
-def writing(project: Project, consequence: str) -> Iterator[None]:
-    """Reports are written within the block. If that fails, raises ResourceError with the ``consequence``."""
-    try:
-        yield
-    except OSError as error:
-        raise ResourceError(
-            f"the reports in {report_site(project)} cannot be written ({error.strerror or error}); {consequence}"
-        ) from error
 
 
 def prune(site: Path, linked: Collection[int]) -> list[int]:

@@ -41,6 +41,8 @@ _VALUES = """
 - A *time* has its offset from UTC, such as `2026-01-31T00:00:00Z`.
 - An *expression* is Spark SQL. If it raises an error for an event, it is null for that event; see
   [Expressions](../guides/declare-a-source-and-metrics.md#expressions).
+- A number, `true` or `false` stands without quotes. In quotes it is text, and refused where a number or boolean is
+  wanted. A variable may be in quotes.
 - `${NAME}` and `${NAME:default}` take a value from the environment, in every file.
 - A key with nothing after it has its default.
 """

@@ -85,6 +85,8 @@ _VIEWS = {
     "late_events": "One row per event that arrived after its hour had closed.",
     "drift": "One row per recomputed hour, measure and cause. `cause` is null where nothing changed.",
     "publications": "One row for each time that an hour of a metric was published. No row is ever deleted.",
+    "findings": "One row per finding about a source or the speed layer that is open now, or was closed within "
+    "`batch.reports_kept`. Each query looks again. With `--as-of` there is none.",
     "quality": "One row per recomputed hour and expectation, as in the table.",
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from hourline_core.ledger.columns import Columns
+from hourline_core.ledger.findings import FINDING_COLUMNS
 from hourline_core.ledger.layout import DRIFT_COLUMNS, EVENT_COLUMNS, QUALITY_COLUMNS
 
 
@@ -50,6 +51,8 @@ VIEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
         **_as_in(DRIFT_COLUMNS, "published", "source", "metric", "hour", "cutoff"),
         "current": "Whether it is the publication that counts.",
     },
+    "findings": _as_in(FINDING_COLUMNS, *FINDING_COLUMNS)
+    | {"opened": "When a run of the batch layer found it first. Null: none has run since."},
     "quality": _as_in(QUALITY_COLUMNS, *(name for name in QUALITY_COLUMNS if name != "declaration")),
 }
 """By view, and by column. ``docs.generate.tables`` fails if a column is missing here, or no longer there."""

@@ -1,9 +1,10 @@
 """The functions that the DAG files in ``dags/`` call.
 
-settings.py has the settings of a project's DAGs, tasks.py what their tasks do, commands.py the command line in a task,
-alerts.py the alerts about late and failed runs.
+settings.py has the settings of a project's DAGs, tasks.py what their tasks do, assets.py how assets hear of published
+hours, commands.py the command line in a task, alerts.py the alerts about late and failed runs.
 """
 
+from hourline.airflow.assets import WaitForPublication, confirm_told, tell_assets
 from hourline.airflow.settings import Settings
 from hourline.airflow.tasks import (
     PARTITION_KEY,
@@ -21,10 +22,13 @@ __all__ = [
     "HOURLY_POOL",
     "PARTITION_KEY",
     "Settings",
+    "WaitForPublication",
     "backfill_day",
+    "confirm_told",
     "maintain_tables",
     "plan_hours",
     "recompute_hours",
     "recompute_range",
     "report_audit",
+    "tell_assets",
 ]

@@ -26,7 +26,11 @@ class Settings:
     folder: str
     workspace: str
     metrics: dict[str, str]
-    """The description of each metric, by name."""
+    """The description of each metric that is recomputed, by name."""
+    over: dict[str, str]
+    """By name, each metric over another one, with the metric whose hours it is made of."""
+    windowed: tuple[str, ...]
+    """The metrics that have other windows than hours. A session is no window of all groups, so it is left out."""
     schedule: ScheduleSettings
 
     @classmethod
@@ -50,18 +54,38 @@ class Settings:
             str(project.root.absolute()),
             str(project.workspace),
             {metric.name: metric.description or "" for metric in project.metrics.values()},
+            {name: project.base_of(name) for name in project.rollups},
+            tuple(name for name, one in project.all_metrics.items() if not (one.window.is_hour or one.session)),
             project.settings.schedule,
         )
 
     @property
     def assets(self) -> dict[str, Asset]:
-        """By metric, the asset of its final hours. An event of it says that one hour, its partition, was published."""
+        """By metric, the asset of its final hours. An event of it says that one hour, its partition, was published. A
+        metric over another one has the hours of that one.
+        """
+        described = {**self.metrics, **{name: f"over {base}" for name, base in self.over.items()}}
         return {
             metric: Asset(
                 name=f"{self.name}.{metric}", uri=f"hourline://{self.name}/{metric}", extra={"description": description}
             )
-            for metric, description in self.metrics.items()
+            for metric, description in described.items()
         }
+
+    @property
+    def window_assets(self) -> dict[str, Asset]:
+        """By metric, the asset of its final windows. An event of it says that all hours of one window, its partition,
+        are final, and that one of them was published.
+        """
+        return {
+            metric: Asset(name=f"{self.name}.{metric}.windows", uri=f"hourline://{self.name}/{metric}/windows")
+            for metric in self.windowed
+        }
+
+    @property
+    def outlets(self) -> list[Asset]:
+        """All assets."""
+        return [*self.assets.values(), *self.window_assets.values()]
 
     @property
     def metrics_parameter(self) -> Param:

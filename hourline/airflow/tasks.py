@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from hourline.airflow.commands import log, run_command, run_for_results
 from hourline.airflow.settings import Settings
-from hourline_core.model.hours import HOUR, hour_text, parse_hour
+from hourline_core.model.hours import HOUR, hour_text
 
 PARTITION_KEY = "%Y-%m-%dT%H:00:00"
 """The partition key of an hour (UTC), for strftime."""
@@ -29,28 +29,24 @@ def plan_hours(settings: Settings) -> dict[str, Any] | None:
 def recompute_hours(settings: Settings) -> dict[str, Any]:
     """Recompute what `hourline plan` lists; in a run of Airflow's backfill, the run's own hour.
 
-    To be called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes.
+    Returns what ``report_audit`` takes.
     """
     hour = _own_hour()
     if hour and _is_forced():
-        return _publish(settings, "recompute", "--from", hour_text(hour), "--to", hour_text(hour + HOUR))
-    return _publish(settings, "recompute")
+        return _recompute(settings, "recompute", "--from", hour_text(hour), "--to", hour_text(hour + HOUR))
+    return _recompute(settings, "recompute")
 
 
 def backfill_day(settings: Settings) -> dict[str, Any]:
-    """Recompute every hour of the day (UTC) of the run's partition.
-
-    It is called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes.
-    """
+    """Recompute every hour of the day (UTC) of the run's partition. Returns what ``report_audit`` takes."""
     context: Any = get_current_context()
     day = context["partition_date"].astimezone(UTC)
     return _backfill(settings, hour_text(day), hour_text(day + timedelta(days=1)))
 
 
 def recompute_range(settings: Settings) -> dict[str, Any]:
-    """Recompute every hour of the range in the run's parameters ``from`` and ``to``.
-
-    It is called in a task with ``settings.assets`` as its outlets. Returns what ``report_audit`` takes.
+    """Recompute every hour of the range in the run's parameters ``from`` and ``to``. Returns what ``report_audit``
+    takes.
     """
     parameters = get_current_context()["params"]
     return _backfill(settings, parameters["from"], parameters["to"])
@@ -64,9 +60,7 @@ def report_audit(recomputed: dict[str, Any]) -> None:
         log.info("the audit's report: %s", page)
     told = {
         severity: [
-            f"{one['source'] or 'speed layer'}: {one['sentence']}"
-            for one in recomputed["findings"]
-            if one["severity"] == severity
+            f"{one['subject']}: {one['sentence']}" for one in recomputed["findings"] if one["severity"] == severity
         ]
         for severity in ("warn", "fail")
     }
@@ -91,22 +85,15 @@ def maintain_tables(settings: Settings) -> None:
 def _backfill(settings: Settings, first: str, end: str) -> dict[str, Any]:
     """Recompute the hours from ``first`` to ``end``, of the metrics in the run's parameters."""
     metrics = [word for metric in get_current_context()["params"]["metrics"] or [] for word in ("--metric", metric)]
-    return _publish(settings, "backfill", "--from", first, "--to", end, *metrics)
+    return _recompute(settings, "backfill", "--from", first, "--to", end, *metrics)
 
 
-def _publish(settings: Settings, *command: str) -> dict[str, Any]:
-    """Run a command that recomputes. The asset of each metric gets an event for each hour that has become final."""
+def _recompute(settings: Settings, *command: str) -> dict[str, Any]:
+    """Run a command that recomputes. Returns what was blocked, the reports of the audits, and the open findings."""
     context: Any = get_current_context()
-    # Counted from the run's start, to include what an earlier try published before it was killed.
+    # Counted from the run's start, to include what an earlier try blocked before it was killed.
     since = context["dag_run"].start_date.isoformat(timespec="microseconds")
     results = run_for_results(settings, *command, "--since", since)
-    assets = {metric: asset for metric, asset in settings.assets.items() if results["published"].get(metric)}
-    for metric, asset in assets.items():
-        # As PARTITION_KEY, by which strftime would write the year 987 in three digits.
-        keys = [parse_hour(hour).replace(tzinfo=None).isoformat() for hour in results["published"][metric]]
-        context["outlet_events"][asset].add_partitions(keys)
-    # Without partitions on an outlet, Airflow would report a change of the run's own partition.
-    context["task"].outlets = list(assets.values())
     return {name: results[name] for name in ("blocked", "reports", "findings")}
 
 

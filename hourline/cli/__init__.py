@@ -13,6 +13,7 @@ import typer
 
 import hourline
 from hourline.cli import (
+    accept,
     advise,
     airflow,
     audit,
@@ -23,6 +24,7 @@ from hourline.cli import (
     expectations,
     explain,
     export,
+    followers,
     gaps,
     graph,
     import_,
@@ -30,10 +32,10 @@ from hourline.cli import (
     late,
     maintain,
     plan,
-    publish,
     quality,
     query,
     recompute,
+    renamed,
     replay,
     reset,
     schema,
@@ -54,7 +56,7 @@ from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE, UNREAD
 from hourline_core.errors import UnreadOutputError
 from hourline_core.runtime.child_environment import home_folder
 from hourline_core.runtime.quirks import exit_at_once
-from hourline_core.runtime.standard_streams import native_errors_to, open_standard_streams, run_in_utf8
+from hourline_core.runtime.standard_streams import native_errors_to, open_standard_streams, run_as_usual
 
 if TYPE_CHECKING:
     from hourline_core.model import Project
@@ -101,12 +103,19 @@ _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
         backfill.backfill,
         quality.quality,
         audit.audit,
-        publish.publish,
+        accept.accept,
         late.late,
         drift.drift,
     ),
     "Ask": (query.query, shell.shell, explain.explain, export.export, sql.sql, serve.serve),
-    "Operate": (status.status, gaps.gaps, reset.reset, maintain.maintain, verify.verify),
+    "Operate": (
+        status.status,
+        followers.followers,
+        gaps.gaps,
+        reset.reset,
+        maintain.maintain,
+        verify.verify,
+    ),
 }
 """The commands by the panel of ``hourline --help`` that lists them."""
 for panel, commands in _PANELS.items():
@@ -115,6 +124,7 @@ for panel, commands in _PANELS.items():
             app.add_typer(command, rich_help_panel=panel)
         else:
             app.command(name=command.__name__.rstrip("_"), rich_help_panel=panel)(command)
+app.command(hidden=True)(renamed.publish)
 
 
 def _say_version(asked: bool) -> None:
@@ -134,7 +144,7 @@ def _options(
 
 def main() -> NoReturn:
     """The command's entry point: run it, and end the process at once."""
-    run_in_utf8()
+    run_as_usual()
     os.environ.setdefault("HOME", home_folder())  # Libraries look for one when they are imported.
     ended: object = 0
     open_standard_streams()

@@ -25,7 +25,7 @@ def say_trial(trial: "Trial") -> None:
                     finding.hour.replace("T", " ").removesuffix("Z"),
                     _name_outcome(finding),
                     finding.check.type,
-                    ", ".join(finding.check.columns),
+                    _tell_rows(finding.check),
                     _describe_found(finding),
                     _describe_bounds(finding),
                 )
@@ -36,8 +36,8 @@ def say_trial(trial: "Trial") -> None:
     say_table(
         ["expectation", "of", "applied to", "not applied to", "failed in"],
         [
-            (line["expectation"], line["about"], line["applied"], line["not_applied"], line["failed"])
-            for line in _count_by_expectation(trial)
+            (check.type, _tell_rows(check), line["applied"], line["not_applied"], line["failed"])
+            for check, line in _count_by_expectation(trial)
         ],
         right=["applied to", "not applied to", "failed in"],
     )
@@ -55,7 +55,7 @@ def trial_as_json(kind: str, name: str, trial: "Trial") -> dict[str, Any]:
         "hours": len(trial.hours),
         "blocked": len(trial.hours_that_would_be("blocked")),
         "warned": len(trial.hours_that_would_be("warned")),
-        "expectations": _count_by_expectation(trial),
+        "expectations": [line for _, line in _count_by_expectation(trial)],
         "findings": [
             {
                 "hour": finding.hour,
@@ -72,6 +72,12 @@ def trial_as_json(kind: str, name: str, trial: "Trial") -> dict[str, Any]:
             if not finding.success
         ],
     }
+
+
+def _tell_rows(check: "Check") -> str:
+    """The columns that an expectation is about, and which rows it is on if it is not on all."""
+    columns, condition = ", ".join(check.columns), check.parameters.get("row_condition")
+    return f"{columns} where {condition}" if condition else columns
 
 
 def _name_outcome(finding: "Finding") -> str:
@@ -93,14 +99,13 @@ def _describe_bounds(finding: "Finding") -> str:
     return tell_parameters(finding.check.parameters)
 
 
-def _count_by_expectation(trial: "Trial") -> list[dict[str, Any]]:
+def _count_by_expectation(trial: "Trial") -> "list[tuple[Check, dict[str, Any]]]":
     """Each expectation, with the numbers of hours that it was applied to, was not applied to, and failed in."""
-    lines: dict[str, dict[str, Any]] = {}
+    lines: dict[str, tuple[Check, dict[str, Any]]] = {}
     for finding in trial.findings:
         described = _describe_check(finding.check)
-        line = lines.setdefault(
-            json.dumps(described, default=str), {**described, "applied": 0, "not_applied": 0, "failed": 0}
-        )
+        numbers = {"applied": 0, "not_applied": 0, "failed": 0}
+        _, line = lines.setdefault(json.dumps(described, default=str), (finding.check, {**described, **numbers}))
         line["applied" if finding.applied else "not_applied"] += 1
         line["failed"] += not finding.success
     return list(lines.values())

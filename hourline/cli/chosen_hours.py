@@ -40,7 +40,7 @@ def note_pending(project: "Project") -> bool:
     that ends it. Whether a declaration is pending.
     """
     from serving_layer import connect
-    from serving_layer.reports.status import list_changes
+    from serving_layer.reports.changing_metrics import list_changes
 
     with connect(project) as connection:
         changes = list_changes(connection)

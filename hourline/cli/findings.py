@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hourline.cli.output import note, say, say_facts, say_heading
+from hourline_core.ledger.finding import subject_of
 
 if TYPE_CHECKING:
     from hourline_core.ledger.finding import Finding
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 def say_finding(finding: "SourceFinding") -> None:
     """Print a finding that is open."""
-    say_heading(f"{finding.source or 'speed layer'}  ", finding.severity, f"  {finding.kind.replace('_', ' ')}")
+    subject, kind = subject_of(finding.source, finding.kind), finding.kind.replace("_", " ")
+    say_heading(f"{subject}  ", finding.severity, f"  {kind}")
     span = f"{finding.first:%Y-%m-%d %H:%M} to {finding.last:%Y-%m-%d %H:%M} UTC"
     facts = {
         "found": finding.sentence,
@@ -28,10 +30,10 @@ def say_closed(findings: "Sequence[SourceFinding]") -> None:
     """Print a line for each finding that was closed."""
     for one in findings:
         kind = one.kind.replace("_", " ")
-        say(f"closed at {one.closed:%Y-%m-%d %H:%M} UTC: {one.source or 'speed layer'}, {kind}: {one.sentence}")
+        say(f"closed at {one.closed:%Y-%m-%d %H:%M} UTC: {subject_of(one.source, one.kind)}, {kind}: {one.sentence}")
 
 
 def note_findings(findings: "Sequence[Finding] | Sequence[SourceFinding]") -> None:
     """Print a line for each finding, beside what a command says of hours."""
     for one in findings:
-        note(f"{one.source or 'speed layer'}: {one.sentence} ({one.severity}; see `hourline quality`)")
+        note(f"{subject_of(one.source, one.kind)}: {one.sentence} ({one.severity}; see `hourline quality`)")

@@ -81,6 +81,11 @@ def say_table(
     console.print(table)
 
 
+def say_result(columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str]) -> None:
+    """Print the rows of a query. Null, the text `null` and the empty text are told apart."""
+    say_table(columns, [[_told(value) for value in row] for row in rows], right=right)
+
+
 def say_heading(text: str, state: str, rest: str = "") -> None:
     """Print a line in bold with a state in its colour."""
     style = f"bold {STATE_STYLES.get(state, '')}"
@@ -138,6 +143,10 @@ def _cell(value: object, unit: str) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return str(value)
+
+
+def _told(value: object) -> object:
+    return value_text(value) if value is None or isinstance(value, str) else value
 
 
 def _plain(value: Any) -> Any:

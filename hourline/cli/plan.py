@@ -36,6 +36,7 @@ def plan(
 ) -> None:
     """List the hours that need a recompute, and why."""
     declared = load(project, workspace)
+    from batch_layer.decoding.missing_bytes import find_hours_without_bytes
     from batch_layer.decoding.to_decode import sources_to_decode
     from batch_layer.findings import has_news, look_now
     from batch_layer.plan import plan as plan_hours
@@ -47,6 +48,11 @@ def plan(
         note(
             f"{name}: another declaration has decoded archived records, which may belong to further hours; "
             "`hourline recompute` decodes them anew, and recomputes these hours, too"
+        )
+    for name, hours in find_hours_without_bytes(declared).items():
+        note(
+            f"{name}: {len(hours):,} hour(s) are missing for metrics over changed fields, since their records' bytes "
+            f"were not kept; `hourline reset {name}` reads those again that Kafka still has (then `hourline up`)"
         )
     if hour is not None:
         _say_open(declared, parse_hour(hour))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hourline.cli.options import AsOf, ProjectFolder, Workspace, load
-from hourline.cli.output import note, say_table
+from hourline.cli.output import note, say_result
 from hourline.cli.waiting import note_missing, note_waiting
 from hourline_core.errors import UsageError
 
@@ -48,8 +48,8 @@ def query(
     """Query the merged results with SQL. Recomputed hours are final, and the others are provisional."""
     if format is ResultFormat.TABLE and output:
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
-    if waiting and (as_of or format is not ResultFormat.TABLE):
-        raise UsageError("--waiting is about the newest result, as a table: leave out --as-of and --format")
+    if waiting and as_of:
+        raise UsageError("--waiting is about the newest result: leave out --as-of")
     declared = load(project, workspace)
     from serving_layer import connect
     from serving_layer.query_output import fetch, write
@@ -60,17 +60,19 @@ def query(
             note(f"degraded, as of {connection.token}: {damage}")
         if format is ResultFormat.TABLE:
             result = fetch(connection, sql)
-            say_table(result.columns, result.rows, right=result.numbers)
-            if waiting or (not result.rows and not connection.is_past):
-                note_waiting(connection, sql, is_asked=waiting)
+            say_result(result.columns, result.rows, result.numbers)
+            if not waiting and not result.rows and not connection.is_past:
+                note_waiting(connection, sql, is_asked=False)
             for pending in connection.pending_in(sql):
                 note(pending.in_words())
         else:
             write(connection, sql, format.value, output)
+        if waiting:
+            note_waiting(connection, sql, is_asked=True)
         states = connection.states(sql)
         if not connection.is_past:
             note_missing(connection.missing_among(states))
-        if format is ResultFormat.TABLE and sys.stderr.isatty():  # A program must not find it in its input.
-            summary = summarize_states(states)
-            errors = [f"{name} {error}" for name, error in connection.errors_of(sql, result.columns).items()]
-            note(" · ".join([f"as of {connection.token}", *([summary] if summary else []), *errors]))
+        if sys.stderr.isatty():  # A program must not find it in its input.
+            columns = connection.sql(sql).columns
+            errors = [f"{name} {error}" for name, error in connection.errors_of(sql, columns).items()]
+            note(" · ".join(filter(None, [f"as of {connection.token}", summarize_states(states), *errors])))

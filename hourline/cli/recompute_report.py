@@ -65,7 +65,8 @@ def write_results(
     if file is not None:
         from batch_layer.recompute_outcome import results_since
 
-        told = [{"source": one.source, "severity": one.severity, "sentence": one.sentence} for one in findings]
+        names = ("source", "subject", "severity", "sentence")
+        told = [{name: getattr(one, name) for name in names} for one in findings]
         file.write_text(json.dumps({**results_since(project, since, hours), "findings": told}))
 
 

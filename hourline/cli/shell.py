@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hourline.cli.options import ProjectFolder, Workspace, load, require_known
-from hourline.cli.output import note, say, say_table
+from hourline.cli.output import note, say, say_result, say_table
 from hourline_core.errors import HourlineError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _run(connection: "Connection", text: str) -> None:
         return
     for statement in connection.split(text):
         result = fetch(connection, statement)
-        say_table(result.columns, result.rows, right=result.numbers)
+        say_result(result.columns, result.rows, result.numbers)
 
 
 def _names(connection: "Connection") -> list[str]:

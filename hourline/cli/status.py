@@ -14,13 +14,15 @@ from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace,
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
 from hourline.cli.state_row import legend, state_row
 from hourline_core.errors import UsageError, did_you_mean
-from hourline_core.ledger.finding import findings_in_one_line
+from hourline_core.ledger.finding import subject_of
 from hourline_core.model.natural_order import natural_key
 
 if TYPE_CHECKING:
     from hourline_core.model import Project
+    from serving_layer.reports.newest_hours import HourStatus
     from serving_layer.reports.partitions import PartitionStatus
-    from serving_layer.reports.status import HourStatus, ProjectStatus, SourceStatus
+    from serving_layer.reports.source_status import SourceStatus
+    from serving_layer.reports.status import ProjectStatus
     from serving_layer.reports.wrong import Wrong
 
 _WRONG = 10
@@ -55,18 +57,12 @@ def status(
     declared = load(project, workspace)
     if source is not None and source not in declared.sources:
         raise UsageError(f"there is no source '{source}'{did_you_mean(source, declared.sources)}")
-    from serving_layer import connect
-    from serving_layer.reports.findings import find_findings
     from serving_layer.reports.status import report_project_status
 
     report = report_project_status(declared, last)
     if format is ReportFormat.JSON:
         say_json(report.model_dump())
         return
-    with connect(declared) as connection:
-        found = findings_in_one_line([one for one in find_findings(connection) if source in (None, one.source)])
-    if found:
-        say(found)
     say_status(declared, report, source, sort, partitions)
 
 
@@ -83,6 +79,8 @@ def say_status(
     _say_some(waiting, "`hourline status --format json` has all")
     _say_wrong(report, source)
     if len(shown) == 1:
+        if waiting or any(source in (None, one.source) for one in report.wrong):
+            say("")
         _say_source(declared, shown[0])
     else:
         _say_sources(shown, hours)
@@ -104,13 +102,13 @@ def _say_some(lines: Sequence[str], rest: str) -> None:
 
 def _say_wrong(report: "ProjectStatus", source: str | None) -> None:
     wrong = [one for one in report.wrong if source in (None, one.source)]
-    _say_some([_wrong_text(one) for one in wrong], "`hourline quality` lists the problems of hours")
+    _say_some([_wrong_text(one) for one in wrong], "`hourline quality` lists the findings and the problems of hours")
 
 
 def _wrong_text(wrong: "Wrong") -> str:
     newest = f", newest {wrong.hour:%Y-%m-%d %H:%M} UTC" if wrong.hour else ""
     remedy = f"; {wrong.remedy}" if wrong.remedy else ""
-    return f"{wrong.metric or wrong.source}: {wrong.sentence}{newest}{remedy}"
+    return f"{wrong.metric or subject_of(wrong.source, wrong.finding)}: {wrong.sentence}{newest}{remedy}"
 
 
 def _say_source(declared: "Project", source: "SourceStatus") -> None:

@@ -24,11 +24,8 @@ def note_waiting(connection: "Connection", query: str, *, is_asked: bool) -> Non
     Unless a person has asked (``is_asked``), nothing is noted if there are none, or if they cannot be found, for
     whatever reason.
     """
-    from serving_layer.reports.kafka_offsets import KafkaOffsets
-    from serving_layer.reports.waiting import find_waiting
-
     # The answer has been given, and is right. `hourline status` tells what is wrong.
     with nullcontext() if is_asked else suppress(Exception):
-        for one in find_waiting(connection, query, KafkaOffsets(connection.project).within_limit()):
+        for one in connection.waiting(query):
             if is_asked or one.count or not one.has_begun:
                 note(one.in_words())

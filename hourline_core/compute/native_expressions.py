@@ -63,10 +63,14 @@ class _Translation:
         if "\\" in text:  # Its meaning in a text depends on a setting of Spark.
             raise _OnlySparkError
         try:
-            tree = sqlglot.parse_one(text, read="spark")
+            # Alone, a column such as `load` or `show` would be a statement.
+            select = sqlglot.parse_one(f"SELECT {text}", read="spark")
         except (SqlglotError, RecursionError):
             raise _OnlySparkError from None
-        return self.of(tree)
+        clauses = [name for name, part in select.args.items() if part]
+        if not isinstance(select, exp.Select) or clauses != ["expressions"] or len(select.expressions) != 1:
+            raise _OnlySparkError
+        return self.of(select.expressions[0])
 
     def of(self, node: Any) -> Native:
         """The translation of a node. Raises _OnlySparkError."""

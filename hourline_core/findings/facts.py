@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from hourline_core.model import Source
 from hourline_core.runtime.kafka_absence import KafkaAbsence
 from hourline_core.runtime.speed_end import SpeedEnd
+from hourline_core.runtime.unwritten_reports import UnwrittenReports
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,12 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class SpeedFacts:
-    """What is known of the speed layer."""
+    """What is known of the speed layer, and of what belongs to no source."""
 
     runs: bool
     ended: SpeedEnd | None = None
     away: KafkaAbsence | None = None
     seen: datetime | None = None
     """When a micro-batch was finished last (UTC)."""
+    unwritten: UnwrittenReports | None = None
+    """The reports that could not be written."""

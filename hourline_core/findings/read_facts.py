@@ -1,5 +1,6 @@
 """Reads the facts that findings are decided by: from a snapshot's tables in DuckDB, and from the workspace."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,14 +23,16 @@ from hourline_core.findings.facts import (
 )
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project, Source
+from hourline_core.model.branches import branches_of
 from hourline_core.model.decoding import decoding_of
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_absence import last_absence
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.runtime.speed_end import last_end
 from hourline_core.runtime.topic_absence import absent_topics
+from hourline_core.runtime.unwritten_reports import last_unwritten
 from hourline_core.sql import arrivals
-from hourline_core.sql.progress import partition_clocks_sql
+from hourline_core.sql.all_progress import PARTITION_CLOCKS_SQL, TOPICS_SQL, keep_all_progress
 from hourline_core.sql.quarantine import quarantined_sql
 
 _REASONS = 20
@@ -40,9 +43,11 @@ _NEW = timedelta(days=1)
 
 
 def read_speed_facts(project: Project) -> SpeedFacts:
-    """What the workspace says of the speed layer."""
-    runs = lease_holder(project.workspace, "speed") is not None
-    return SpeedFacts(runs, None if runs else last_end(project.workspace), last_absence(project.workspace))
+    """What the workspace says of the speed layer, and of the reports."""
+    workspace = project.workspace
+    runs = lease_holder(workspace, "speed") is not None
+    ended = None if runs else last_end(workspace)
+    return SpeedFacts(runs, ended, last_absence(workspace), unwritten=last_unwritten(workspace))
 
 
 class FactsReader:
@@ -53,6 +58,10 @@ class FactsReader:
     ) -> None:
         self._project, self._database, self._snapshot, self._now = project, database, snapshot, now
         self._gone = absent_topics(project.workspace)
+        keep_all_progress(database)
+        self._arrivals = {row["source"]: row for row in self._rows(arrivals.arrivals_sql(now))}
+        self._clocks = self._rows_by_source(PARTITION_CLOCKS_SQL)
+        self._topics = self._rows_by_source(TOPICS_SQL)
         self._waiting = {name for (name,) in database.execute(arrivals.SOURCES_WITH_WAITING_HOURS).fetchall()}
 
     def read(self, source: Source) -> SourceFacts:
@@ -67,8 +76,7 @@ class FactsReader:
         if known is None:
             return facts
         sequence = known.sequence
-        row = self._row(arrivals.arrivals_sql(source, sequence, self._now))
-        if row and row["last"]:
+        if row := self._arrivals.get(source.name):
             facts = self._with_clocks(self._with_records(facts, sequence, row), sequence, row)
         return self._with_work(facts, sequence)
 
@@ -76,6 +84,9 @@ class FactsReader:
         source = facts.source
         counts = {name: row[f"recent_{name}"] for name in arrivals.COUNTS}
         recent = Recent(row["recent_began"], row["last"], **counts)
+        branches = branches_of(self._project.sources.values(), source)
+        if branches is None or not branches.counts_untaken:  # They are taken since the declaration was changed.
+            recent = replace(recent, taken_by_none=0)
         first, last = row["recent_first"], row["recent_last"]
         if recent.rejected > 0:
             recent = replace(recent, rejected=recent.rejected - self._accepted_since(source, first, last))
@@ -102,11 +113,10 @@ class FactsReader:
         if row["read_last"] is None:  # only files were imported
             return facts
         silence = Silence(row["read_last"], timedelta(seconds=row["silence"] or 0), row["begun"])
-        clocks = self._rows(partition_clocks_sql(source, sequence))
-        names = dict(self._database.execute(arrivals.names_of_topics_sql(source)).fetchall())
+        names = {row["topic_id"]: row["topic"] for row in self._topics[source.name]}
         after = (source.findings.silent_partition if source.idle is None else source.findings.idle_partition).after
         partitions = []
-        for known in clocks:
+        for known in self._clocks[source.name]:
             of = Silence(known["arrived"], begun=row["begun"])
             if of.exceeds(after, silence.last):  # It is silent, so what is usual matters.
                 address = known["topic_id"], known["partition"]
@@ -129,8 +139,7 @@ class FactsReader:
             facts = replace(facts, quarantine=Quarantine(row["events"], row["file"], row["message"], row["arrived"]))
         if source.name in self._waiting:
             served = [tables for tables in snapshot.served if tables.source.name == source.name]
-            complete_from = {tables.metric.name: tables.complete_from for tables in served}
-            row = self._row(arrivals.waiting_hours_sql(source, sequence, complete_from))
+            row = self._row(arrivals.waiting_hours_sql(source, sequence, served))
             if row and row["hours"] and row["since"]:
                 facts = replace(facts, waiting=Waiting(row["hours"], row["since"]))
         if source.id is not None and facts.clock:
@@ -144,6 +153,12 @@ class FactsReader:
             return 0
         ((count,),) = self._database.execute(arrivals.accepted_since_sql(source, first, last)).fetchall()
         return int(count)
+
+    def _rows_by_source(self, query: str) -> Mapping[str, list[dict[str, Any]]]:
+        found = defaultdict[str, list[dict[str, Any]]](list)
+        for row in self._rows(query):
+            found[row.pop("source")].append(row)
+        return found
 
     def _row(self, query: str) -> dict[str, Any] | None:
         return next(iter(self._rows(query)), None)

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from hourline_core.findings.facts import Recent, SourceFacts
 from hourline_core.findings.found import Found, minute, percent, reasons_text
 from hourline_core.model.finding_bounds import ShareBound
+from hourline_core.model.topics import topic_text
 
 LEAST_REJECTED = 10
 """The minimum number of rejected records that are worth a finding about their share."""
 
 ID_BYTES = 8
-"""The memory for an id."""
+"""The size of an id."""
 
 
 def find_in_records(facts: SourceFacts) -> Iterator[Found | None]:
@@ -127,7 +128,8 @@ def find_untaken(facts: SourceFacts) -> Found | None:
         "taken_by_none",
         recent.first,
         recent.last,
-        f"no branch takes {recent.taken_by_none:,} record(s) of the topic; they are counted, and not archived",
+        f"no branch takes {recent.taken_by_none:,} record(s) of {topic_text(facts.source.topic)}; they are counted, "
+        "and not archived",
         f"`hourline graph` shows the branches; declare one with `branch: otherwise` beside {facts.place}",
         {"taken_by_none": recent.taken_by_none},
     )
@@ -149,17 +151,18 @@ def find_quarantine(facts: SourceFacts) -> Found | None:
 
 
 def find_ids(facts: SourceFacts) -> Found | None:
-    """More ids in memory than allowed."""
-    bound, needed = facts.source.findings.ids_in_memory, facts.ids * ID_BYTES
+    """More ids than expected."""
+    bound, needed = facts.source.findings.remembered_ids, facts.ids * ID_BYTES
     if needed <= bound.bytes or facts.recent is None:
         return None
     return Found(
-        "ids_in_memory",
+        "remembered_ids",
         facts.recent.first,
         facts.recent.last,
-        f"the speed layer needs {needed / (1 << 30):,.1f} GiB for the ids of {facts.ids:,} events within the horizon "
-        f"(expected: at most {bound.above})",
-        f"declare a shorter `id_horizon` in {facts.place}; later duplicates then count until their hour is recomputed",
+        f"the ids of {facts.ids:,} events within the horizon take {needed / (1 << 30):,.1f} GiB (expected: at most "
+        f"{bound.above}); the speed layer keeps in files of the workspace what is beyond `speed.ids_in_memory`",
+        f"declare a higher `findings.remembered_ids` in {facts.place} if the disk has room, or a shorter `id_horizon`: "
+        "later duplicates then count until their hour is recomputed",
         {"bytes": needed, "events": facts.ids},
     )
 

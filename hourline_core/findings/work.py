@@ -8,6 +8,7 @@ from croniter import croniter
 
 from hourline_core.findings.facts import SourceFacts, SpeedFacts
 from hourline_core.findings.found import Found, listed, minute, roughly
+from hourline_core.ledger.finding import REPORTS
 from hourline_core.model.finding_bounds import SpeedFindings
 from hourline_core.model.schedule import ScheduleSettings
 
@@ -20,9 +21,10 @@ def find_in_work(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) 
 
 
 def find_in_speed_layer(facts: SpeedFacts, bounds: SpeedFindings, now: datetime) -> Iterator[Found | None]:
-    """What is found of the speed layer at ``now`` (UTC)."""
+    """What is found of the speed layer, and of the reports, at ``now`` (UTC)."""
     yield find_end(facts, now)
     yield find_kafka_away(facts, bounds, now)
+    yield find_unwritten_reports(facts, now)
 
 
 def find_gone_topics(facts: SourceFacts, now: datetime) -> Found | None:
@@ -105,6 +107,20 @@ def find_kafka_away(facts: SpeedFacts, bounds: SpeedFindings, now: datetime) -> 
         f"Kafka has been away for {roughly(now - away.since)}: {away.reason.rstrip('.')}",
         "bring Kafka back; the speed layer then goes on by itself",
         {"seconds": (now - away.since).total_seconds()},
+    )
+
+
+def find_unwritten_reports(facts: SpeedFacts, now: datetime) -> Found | None:
+    """Reports of audits that could not be written."""
+    if facts.unwritten is None:
+        return None
+    return Found(
+        REPORTS,
+        facts.unwritten.since,
+        max(facts.unwritten.since, now),
+        f"the reports of the audits cannot be written: {facts.unwritten.reason.rstrip('.')}; the hours are published",
+        "mend that; the next `hourline recompute` or `hourline maintain` writes all of them",
+        {},
     )
 
 

@@ -101,8 +101,15 @@ class ArchiveDecodings:
         ]
 
     @cached_property
+    def lost(self) -> list[str]:
+        """The hashes of those of ``others`` whose records' bytes were not kept. A reset may have brought them since."""
+        return list(dict.fromkeys(one.hash for one in self.others if not one.raw))
+
+    @cached_property
     def standing(self) -> list[str]:
-        """The hashes of those whose events count as they are archived: the one of now, and those without bytes."""
+        """The hashes of those whose events count as they are archived: the one of now, and those without bytes, as far
+        as no reset has brought them.
+        """
         return [self.now.hash, *(one.hash for one in self.used if not one.raw and one.hash != self.now.hash)]
 
     @cached_property

@@ -1,14 +1,14 @@
 """A finding: what a person should know of a source, over a span of arrival, or of the speed layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 Severity = Literal["fail", "warn"]
 
-_TOLD = 5
-"""The maximum number of findings that one line names."""
+REPORTS = "reports"
+"""The kind of the one finding that is about the reports."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Finding:
 
     kind: str
     source: str | None
-    """None: it is about the speed layer."""
+    """None: it is about the speed layer, or the reports."""
     severity: Severity
     first: datetime
     """The beginning of the span of arrival that it is about."""
@@ -39,15 +39,16 @@ class Finding:
         return self.source or "", self.kind
 
     @property
+    def subject(self) -> str:
+        """What it is about, in words."""
+        return subject_of(self.source, self.kind)
+
+    @property
     def fails(self) -> bool:
         """Whether it makes a run fail."""
         return self.severity == "fail"
 
 
-def findings_in_one_line(findings: Sequence[Finding]) -> str | None:
-    """What is found, by source, kind and severity. None: nothing is."""
-    if not findings:
-        return None
-    told = [f"{one.source or 'speed layer'}: {one.kind.replace('_', ' ')} ({one.severity})" for one in findings]
-    more = [f"{len(told) - _TOLD:,} more"] if len(told) > _TOLD else []
-    return f"findings: {'; '.join([*told[:_TOLD], *more])}; `hourline quality` says what to do"
+def subject_of(source: str | None, kind: str | None) -> str:
+    """What a finding of a ``kind`` is about, in words: its source, the reports, or the speed layer."""
+    return source or ("reports" if kind == REPORTS else "speed layer")

@@ -79,13 +79,20 @@ def record_findings(project: Project, found: Iterable[Finding], now: datetime) -
         "what a person should know of a source, over a span of arrival",
     )
     kept = [*(one for one in recorded if one.closed), *gone, *current]
-    rows = pa.Table.from_pylist([_columns(one) for one in kept], FINDING_SCHEMA)
+    rows = pa.Table.from_pylist(to_rows(kept), FINDING_SCHEMA)
     commits.overwrite(table, rows, None, {"open": len(current), "closed": len(gone)})
     return current
 
 
-def _columns(one: Finding) -> dict[str, Any]:
-    return {**vars(one), "numbers": json.dumps(dict(one.numbers), default=str)}
+def to_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """The findings as rows of FINDING_SCHEMA."""
+    return [
+        {
+            **{name: getattr(one, name) for name in FINDING_COLUMNS},
+            "numbers": json.dumps(dict(one.numbers), default=str),
+        }
+        for one in findings
+    ]
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.model import Metric, Project, Source, declaration_hash
+from hourline_core.model.decoding import BYTES_ALONE
 from hourline_core.model.scratch_columns import DECODING, PLACE, SCRATCH_PREFIX, VALUE
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -125,12 +126,14 @@ REJECTED_COLUMNS: Columns = {
     "timestamp_type": Column(pa.string(), "`create`: the producer's timestamp. `log_append`: the broker's."),
     "decoding": Column(
         pa.string(),
-        "The hash of the declared settings by which it was rejected. Null: an earlier Hourline 0.2 rejected it.",
+        "The hash of the declared settings by which it was rejected. Null: an earlier Hourline 0.2 rejected it. "
+        f"`{BYTES_ALONE}`: it was not rejected. Its events were archived without the bytes, which a reset has brought.",
     ),
 }
 REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)
 
 FROM_HOUR = f"{SCRATCH_PREFIX}from_hour"
+FROM_SEQUENCE = f"{SCRATCH_PREFIX}from_sequence"
 NO_EVENT_REASON = f"{SCRATCH_PREFIX}reason"
 
 DECODED_COLUMNS: Columns = {
@@ -138,6 +141,11 @@ DECODED_COLUMNS: Columns = {
     "hour": Column(TIMESTAMP, "The start of the hour of `event_time`. Null: it is no event any more."),
     FROM_HOUR: Column(TIMESTAMP, "The hour that the event has in the archive. Null: it is no event there."),
     NO_EVENT_REASON: Column(pa.string(), "Why it is no event any more. Null: it is one."),
+    FROM_SEQUENCE: Column(
+        pa.int64(),
+        "The sequence of the event in the archive, if a reset has brought the bytes of its record in the micro-batch "
+        "`sequence`. Up to that one, the event counts as it was archived. Null: its bytes were archived with it.",
+    ),
 }
 """The first columns of a table of events that were decoded anew. The declared fields follow, as in the events table."""
 DECODED_SCHEMA = schema_of(DECODED_COLUMNS)

@@ -35,8 +35,8 @@ def declarations_with_tables(
 ) -> list[tuple[MetricTables, DeltaTable]]:
     """The declarations of a metric that have tables, the oldest first, each with its provisional table.
 
-    ``progress`` is that of its source: its last row names the declarations that the speed layer writes. Raises
-    TableError.
+    ``progress`` is that of its source: its last row names the declarations that the speed layer writes. Before there is
+    a row with metrics, that is the one of ``project``. Raises TableError.
     """
     layout, source = Layout.of(project), project.source_of(metric)
     last, current = progress.last_row(), declaration_hash(source, metric)
@@ -46,7 +46,7 @@ def declarations_with_tables(
         if known.metric == metric.name
     }
     declarations: list[tuple[MetricTables, DeltaTable]] = []
-    for declaration in [*written, *({current} - written.keys())]:
+    for declaration in written if last and last.metrics else [current]:
         uri = layout.provisional_of(metric.name, declaration)
         table = opened.open(uri) if declaration in written else opened.find(uri)
         if table is None:

@@ -176,7 +176,7 @@ def tell_found(found: Iterable[tuple[str, float | None]]) -> str:
 
 def accept_command(problems: Iterable[Problem]) -> str:
     """The command that publishes the hours of ``problems`` as they are."""
-    return f'hourline publish {" ".join(f"--accept {problem.shown}" for problem in problems)} --reason "…"'
+    return f'hourline accept {" ".join(problem.shown for problem in problems)} --reason "…"'
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,11 @@ from hourline_core.storage.file_ranges import rows_of
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
 
+BYTES_WRITER = "hourline-bytes"
+"""The application id under which the table of rejected records has the newest sequence with bytes that a reset has
+brought.
+"""
+
 _METRIC_RESET = "hourline-metric-reset"
 """The application id under which progress records the newest sequence at which a metric was reset."""
 

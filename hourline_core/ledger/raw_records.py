@@ -30,12 +30,12 @@ def _of_archive(project: Project, source: Source) -> Iterator[str]:
             "from the next start on, the archive keeps the bytes of each record, also of undeclared fields, which may "
             "be personal data; `raw: false` declares that it does not"
         )
+    brings = f" until `hourline reset {source.name}` has read them again, if Kafka still has them" if source.raw else ""
     for lost in decodings.lost_fields:
         if lost.fields:
             since = f" from sequence {lost.first:,}" if lost.first > 1 else ""
             until = "" if lost.last is None else f" up to sequence {lost.last:,}"
             yield (
                 f"the bytes of the records{since}{until} were not kept, so metrics over "
-                f"{', '.join(sorted(lost.fields))} are "
-                f"missing in their hours; if Kafka still has them, a new workspace reads them from there"
+                f"{', '.join(sorted(lost.fields))} are missing in their hours{brings}"
             )

@@ -8,6 +8,7 @@ that coverage pins, never at its newest. In another order, an event could be cou
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from deltalake import DeltaTable
 
@@ -69,12 +70,17 @@ class Snapshot:
         """The one declaration of each metric that recomputes compute: the newest one."""
         return list({tables.metric.name: tables for tables in self.metrics}.values())
 
-    @property
+    @cached_property
     def blocked(self) -> dict[tuple[str, datetime], BlockedHour]:
         """By metric and hour, the hours that did not pass their last audit, of the declarations that recomputes
         compute.
         """
-        return {(row.metric, row.hour): row for row in self.coverage.about(self.recomputed).blocked()}
+        recomputed = {(tables.metric.name, tables.declaration) for tables in self.recomputed}
+        return {
+            (row.metric, row.hour): row
+            for row in self.coverage.blocked()
+            if (row.metric, row.declaration) in recomputed
+        }
 
     @property
     def sources_of_blocked(self) -> dict[tuple[str, datetime], str]:

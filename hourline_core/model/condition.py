@@ -46,7 +46,14 @@ def _comparisons(text: str) -> list[tuple[str, str, int]]:
 
 
 def _condition(text: str) -> str:
-    _comparisons(text)
+    comparisons = _comparisons(text)
+    near = {number + step for _, _, number in comparisons for step in (-1, 0, 1)}
+    values = {"rows": {0, *(number for number in near if number > 0)}, "hour_of_day": set(range(24))}
+    for fact, allowed in values.items():
+        of_fact = [(sign, number) for name, sign, number in comparisons if name == fact]
+        if not any(all(_COMPARE[sign](value, number) for sign, number in of_fact) for value in allowed):
+            least = "from 0 to 23 (UTC)" if fact == "hour_of_day" else "0 or more"
+            raise refuse(f"got {describe(text)}, which no hour fulfils: {fact} is {least}")
     return text.strip()
 
 

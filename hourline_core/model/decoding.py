@@ -17,6 +17,10 @@ DECODER_VERSION = 1
 anew.
 """
 
+BYTES_ALONE = "bytes"
+"""The decoding of a row of rejected records that has only the bytes of a record: its events are archived without them.
+"""
+
 _OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead")
 """The settings of a source, beside its fields, that decide which events a record becomes."""
 

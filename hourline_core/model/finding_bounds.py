@@ -85,7 +85,7 @@ class TimeBound(Bound):
 
 
 class SizeBound(Bound):
-    """A size that opens a finding. `ids_in_memory: 4g` stands for `ids_in_memory: {above: 4g}`."""
+    """A size that opens a finding. `remembered_ids: 4g` stands for `remembered_ids: {above: 4g}`."""
 
     bound: ClassVar[str] = "above"
 
@@ -192,18 +192,22 @@ class SourceFindings(Bounds):
     not_recomputed: TimeForm = TimeBound()
     """The time by which a recompute is overdue: beyond the next run by `schedule.cron`, and `schedule.deadline`."""
 
-    ids_in_memory: SizeForm = SizeBound()
-    """The memory that the speed layer needs for the ids within `id_horizon`: 8 bytes for each event."""
+    remembered_ids: SizeForm = SizeBound()
+    """The size of the ids within `id_horizon`, 8 bytes for each event. Those beyond `speed.ids_in_memory` are in files.
+    """
 
 
 class SpeedFindings(Bounds):
-    """What opens a finding about the speed layer, and how severe it is."""
+    """What opens a finding about the speed layer or the reports, and how severe it is."""
 
     ended: Told = "fail"
     """The speed layer has ended, and nobody had told it to."""
 
     kafka_away: TimeForm = TimeBound(after=timedelta(minutes=5), severity="fail")
     """The time for which Kafka has not answered the running speed layer."""
+
+    reports: Told = "warn"
+    """The reports of audits could not be written. Their hours are published."""
 
 
 def severity_of(findings: Bounds, kind: str) -> Told:

@@ -121,14 +121,19 @@ def parse_moment(text: str) -> datetime | None:
 
 def parse_range(start: str, end: str) -> HourRange:
     """Parse the two ends of a range. Raises UsageError when one is no hour, or the range is reversed or empty."""
-    hours = HourRange(parse_hour(start), parse_hour(end))
-    if hours.end == hours.start:
+    return range_between(parse_hour(start), parse_hour(end))
+
+
+def range_between(start: datetime, end: datetime) -> HourRange:
+    """The hours from ``start`` to ``end``, which are on the hour. Raises UsageError when they are reversed or equal."""
+    hours = HourRange(start, end)
+    if end == start:
         raise UsageError(
             f"the range {hours} contains no hour, since its end is exclusive; "
-            f"for that one hour, give --to {hour_text(hours.end + HOUR)}"
+            f"for that one hour, give {hour_text(end + HOUR)} as its end"
         )
-    if hours.end < hours.start:
-        raise UsageError(f"the range {hours} is reversed; give the earlier hour as --from")
+    if end < start:
+        raise UsageError(f"the range {hours} is reversed; give the earlier hour first")
     return hours
 
 

@@ -97,6 +97,12 @@ class SpeedSettings(Declaration):
     those before on average. The first micro-batch after a start has at most 1,000 records.
     """
 
+    ids_in_memory: Annotated[str, AfterValidator(_memory)] = "1g"
+    """The maximum memory for the ids of recent hours, 8 bytes for each, such as `256m` or `4g`. Sources with an `id`
+    get equal parts of it. Ids beyond it are in files on the workspace's disk. The files have no name, and are gone when
+    the speed layer ends.
+    """
+
     trigger: Duration = timedelta(0)
     """The minimum time between the starts of two micro-batches. With `0s`, each starts when the last one has ended."""
 

@@ -201,7 +201,7 @@ class Source(Declaration):
         """Refuse a bound that can never be exceeded."""
         never = {
             "duplicates": (self.id is None, "the source declares no id, so no duplicate is recognised"),
-            "ids_in_memory": (self.id is None, "the source declares no id, so none is in memory"),
+            "remembered_ids": (self.id is None, "the source declares no id, so none is remembered"),
             "taken_by_none": (self.branch is None, "the source declares no branch, so it takes every record"),
             "held_clock": (self.clock == "wall", "with clock: wall, no record holds the clock"),
             "overdue_hours": (self.clock == "wall", "with clock: wall, each hour closes in time"),

@@ -12,13 +12,16 @@ from hourline_core.model.expectation import History, HistoryForm, Severity
 
 
 def _share(share: float) -> float:
-    if not 0 <= share <= 1:
-        raise refuse(f"got {share:g}, allowed is a share from 0 to 1, such as 0.05")
+    if not 0 <= share < 1:
+        above = ", which no share is above" if share == 1 else ""
+        raise refuse(f"got {share:g}{above}, allowed is a share from 0 to below 1, such as 0.05")
     return share
 
 
 Events = Annotated[int, pydantic.Field(ge=0)]
-Share = Annotated[float, AfterValidator(_share), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+Share = Annotated[
+    float, AfterValidator(_share), WithJsonSchema({"type": "number", "minimum": 0, "exclusiveMaximum": 1})
+]
 
 
 class Volume(Declaration):
@@ -28,23 +31,23 @@ class Volume(Declaration):
     events in every hour is silent.
     """
 
-    min: Events | None = None
-    """The minimum number of events in an hour."""
+    min: Annotated[int, pydantic.Field(ge=1)] | None = None
+    """The minimum number of events in an hour, from 1."""
 
     max: Events | None = None
     """The maximum number of events in an hour."""
 
     late: Share | None = None
-    """The maximum share of late events among the events of an hour, from 0 to 1."""
+    """The maximum share of late events among the events of an hour, from 0 to below 1."""
 
     duplicates: Share | None = None
-    """The maximum share of duplicates among the events and duplicates of an hour, from 0 to 1. Only duplicates that the
-    speed layer has recognised are counted.
+    """The maximum share of duplicates among the events and duplicates of an hour, from 0 to below 1. Only duplicates
+    that the speed layer has recognised are counted.
     """
 
     rejected: Share | None = None
-    """The maximum share of rejected records, from 0 to 1. A rejected record has no hour, so the share is computed over
-    all records of the micro-batches that had events of the hour.
+    """The maximum share of rejected records, from 0 to below 1. A rejected record has no hour, so the share is computed
+    over all records of the micro-batches that had events of the hour.
     """
 
     severity: Severity = "fail"

@@ -1,7 +1,8 @@
 """Reading a YAML file into plain values, with the line of each.
 
 Every scalar except null stays text: the declaration decides its type, not YAML. So ``topic: 2024``, ``name: on`` and
-``spark.x: 1.10`` keep their text, and ``no`` is an allowed name for a field.
+``spark.x: 1.10`` keep their text, and ``no`` is an allowed name for a field. What quotes make a text of is marked, so
+that it is not taken for a number.
 """
 
 from collections.abc import Mapping
@@ -13,9 +14,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from hourline_core.model.base import QuotedText
 from hourline_core.model.environment import SubstitutionError, substitute
 
 _NULL = "tag:yaml.org,2002:null"
+_BOOLEANS = {"true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"}
 
 KeyPath = tuple[str, ...]
 """The place of an item within a declaration, such as ``("measures", "worst")``."""
@@ -83,6 +86,14 @@ def read_yaml(root: Path, file: Path, environ: Mapping[str, str]) -> Document:
     return document
 
 
+def _is_number_or_boolean(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text.strip().lower() in _BOOLEANS
+    return True
+
+
 def _mark_unreadable(document: Document, line: int, text: str) -> Document:
     document.readable = False
     document.mistakes.append(Mistake(line, (), text))
@@ -135,7 +146,10 @@ class _Reader:
             self._add_mistake(node, path, str(error))
             return str(node.value)
         # `key: ${NAME:}` is `key:` where NAME is not set.
-        return None if node.value and not text else text
+        if node.value and not text:
+            return None
+        # A variable may need quotes because of its braces, and says nothing about the type.
+        return QuotedText(text) if node.style and text == node.value and _is_number_or_boolean(text) else text
 
     def _mapping(self, node: Node, path: KeyPath) -> dict[str, Any]:
         values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Standard output and standard error of the command line: what becomes of a write that fails."""
+"""Standard output and standard error of the command line: their encoding, and what becomes of a write that fails."""
 
 import errno
 import os
@@ -10,6 +10,9 @@ from typing import Any, TextIO
 from hourline_core.errors import OutputError, UnreadOutputError
 
 _STANDARD_ERROR = 2
+
+_OTHERWISE = ("PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONINTMAXSTRDIGITS", "PYTHONINSPECT")
+"""Variables that change what a program does. A child never gets them; see child_environment.py."""
 
 
 class _Output(FileIO):
@@ -37,15 +40,19 @@ class _Errors(FileIO):
             return len(data)
 
 
-def run_in_utf8() -> None:
-    """Run this program again in Python's UTF-8 mode if its locale has another encoding, such as ASCII.
+def run_as_usual() -> None:
+    """Run this program again if its environment has Python run it in another way: with names of files in another
+    encoding than UTF-8, such as ASCII, without texts of help, or with warnings of libraries as errors.
 
     Then it reads names of files and arguments as they are, and prints all characters. Python itself does so for the
     locale C, unless its environment forbids it. The encoding of a process is fixed when it starts.
     """
     mode = ["-X", "utf8"]  # and no variable, which the option -E ignores
-    if sys.getfilesystemencoding() != "utf-8" and sys.orig_argv[1:3] != mode:
-        os.execv(sys.executable, [sys.executable, *mode, *sys.orig_argv[1:]])  # noqa: S606 (this program again)
+    options = mode if sys.getfilesystemencoding() != "utf-8" and sys.orig_argv[1:3] != mode else []
+    kept = {name: value for name, value in os.environ.items() if name not in _OTHERWISE}
+    if options or len(kept) < len(os.environ):
+        arguments = [sys.executable, *options, *sys.orig_argv[1:]]
+        os.execve(sys.executable, arguments, kept)  # noqa: S606 (this program again)
 
 
 def open_standard_streams() -> None:

@@ -1,16 +1,17 @@
-"""What arrived of a source, and when, as DuckDB SQL over ``hourline.progress_<source>``: for findings about a source.
-
-Progress may have a million rows, so each query reads few columns of it.
+"""What arrived of a source, and when, as DuckDB SQL over progress: for findings about a source. Some of it reads
+``all_progress`` (see ``keep_all_progress``), the rest ``hourline.progress_<source>``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.layout import FROM_HOUR, NO_EVENT_REASON
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Source
 from hourline_core.model.windows import HOURLY
+from hourline_core.sql.hour_states import metric_hours_sql
 from hourline_core.sql.literals import literal
 
 KNOWN_FOR = timedelta(days=28)
@@ -28,11 +29,11 @@ SOURCES_WITH_WAITING_HOURS = f"SELECT DISTINCT source FROM hourline.metric_hours
 """A query: source of each closed hour that a recompute would take."""
 
 
-def arrivals_sql(source: Source, sequence: int, now: datetime) -> str:
-    """A query for one row about the micro-batches up to ``sequence`` that finished in the time ``KNOWN_FOR`` before
-    ``now`` (UTC).
+def arrivals_sql(now: datetime) -> str:
+    """A query for one row of each source that had records in the time ``KNOWN_FOR`` before ``now`` (UTC): ``source``,
+    and of the micro-batches that finished in it:
 
-    - ``begun``, ``last``: when the first and the last one with events finished; null without one
+    - ``begun``, ``last``: when the first and the last one with events finished
     - ``recent_first``, ``recent_last``: the sequences of those in the time ``RECENT`` before ``last``;
       ``recent_began``; and ``recent_…`` for the counts events, accepted, rejected, duplicates, late, taken_by_none
     - ``run_first``, ``run_last``, ``run_began``, ``run_rejected``: of those since the last accepted event or duplicate
@@ -42,55 +43,57 @@ def arrivals_sql(source: Source, sequence: int, now: datetime) -> str:
     - ``delay``: how far the clock was behind arrival while it moved (95 % quantile); null if it never moved
     """
     recent = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS recent_{name}" for name in COUNTS)
-    late = "coalesce(list_sum(list_transform(hours, lambda h: h.late)), 0)"
     return f"""
-        WITH batches AS NOT MATERIALIZED (
-            SELECT sequence, started, finished, clock, accepted, rejected, duplicates, {late} AS late,
+        WITH batches AS MATERIALIZED (
+            SELECT source, sequence, started, finished, clock, accepted, rejected, duplicates, late,
                    coalesce(taken_by_none, 0) AS taken_by_none,
                    records + coalesce(exploded, 0) - coalesce(not_taken, 0) AS events,
                    starts_with(coalesce(topic_id, ''), {literal(FILE)}) AS imported
-            FROM hourline.progress_{source.name}
-            WHERE sequence <= {sequence} AND finished >= {literal(now - KNOWN_FOR)}
+            FROM all_progress WHERE finished >= {literal(now - KNOWN_FOR)}
         ),
-        reading AS NOT MATERIALIZED (FROM batches WHERE events > 0 OR rejected > 0),
-        span AS (
-            SELECT min(finished) AS begun, max(finished) AS last, max(finished) FILTER (NOT imported) AS read_last,
-                   sum(rejected)::BIGINT AS all_rejected
-            FROM reading
+        reading AS MATERIALIZED (FROM batches WHERE events > 0 OR rejected > 0),
+        span AS MATERIALIZED (
+            SELECT source, min(finished) AS begun, max(finished) AS last,
+                   max(finished) FILTER (NOT imported) AS read_last, sum(rejected)::BIGINT AS all_rejected
+            FROM reading GROUP BY source
         ),
         recent AS (
-            SELECT min(sequence) AS recent_first, max(sequence) AS recent_last, min(started) AS recent_began, {recent}
-            FROM batches WHERE finished > (SELECT last FROM span) - INTERVAL '{RECENT // timedelta(seconds=1)} seconds'
+            SELECT source, min(sequence) AS recent_first, max(sequence) AS recent_last, min(started) AS recent_began,
+                   {recent}
+            FROM batches JOIN span USING (source)
+            WHERE finished > last - INTERVAL '{RECENT // timedelta(seconds=1)} seconds' GROUP BY source
+        ),
+        taken AS (
+            SELECT source, max(sequence) AS taken FROM batches WHERE accepted > 0 OR duplicates > 0 GROUP BY source
         ),
         run AS (
-            SELECT min(sequence) AS run_first, max(sequence) AS run_last, min(started) AS run_began,
-                   coalesce(sum(rejected), 0)::BIGINT AS run_rejected
-            FROM reading WHERE sequence > (
-                SELECT coalesce(max(sequence), 0) FROM batches WHERE accepted > 0 OR duplicates > 0)
+            SELECT source, min(sequence) AS run_first, max(sequence) AS run_last, min(started) AS run_began,
+                   sum(rejected)::BIGINT AS run_rejected
+            FROM reading LEFT JOIN taken USING (source) WHERE sequence > coalesce(taken, 0) GROUP BY source
         ),
         minutes AS MATERIALIZED (
-            SELECT min(started) AS started, max(finished) AS finished, max(clock) AS clock
-            FROM reading WHERE NOT imported GROUP BY epoch(finished)::BIGINT // 60
+            SELECT source, min(started) AS started, max(finished) AS finished, max(clock) AS clock
+            FROM reading WHERE NOT imported GROUP BY source, epoch(finished)::BIGINT // 60
         ),
         pauses AS (
-            SELECT epoch(list(pause ORDER BY pause DESC)[2]) AS silence
-            FROM (SELECT started - lag(finished) OVER (ORDER BY finished) AS pause FROM minutes)
-            WHERE pause > INTERVAL '1 minute'
+            SELECT source, epoch(list(pause ORDER BY pause DESC)[2]) AS silence
+            FROM (
+                SELECT source, started - lag(finished) OVER (PARTITION BY source ORDER BY finished) AS pause
+                FROM minutes
+            )
+            WHERE pause > INTERVAL '1 minute' GROUP BY source
         ),
         stands AS (
-            SELECT newest AS clock, (SELECT min(finished) FROM batches WHERE clock = newest) AS clock_since, (
-                SELECT quantile_cont(epoch(finished) - epoch(clock), 0.95) FROM minutes WHERE clock < newest) AS delay
-            FROM (SELECT max(clock) AS newest FROM batches)
+            SELECT source, any_value(newest) AS clock, min(finished) FILTER (clock = newest) AS clock_since
+            FROM (SELECT *, max(clock) OVER (PARTITION BY source) AS newest FROM batches) GROUP BY source
+        ),
+        delays AS (
+            SELECT source, quantile_cont(epoch(m.finished) - epoch(m.clock), 0.95) AS delay
+            FROM minutes m JOIN stands s USING (source) WHERE m.clock < s.clock GROUP BY source
         )
-        FROM span, recent, run, pauses, stands"""
-
-
-def names_of_topics_sql(source: Source) -> str:
-    """A query: topic_id, topic of all topics that were read."""
-    return (
-        f"SELECT topic_id, arg_max(topic, sequence) AS topic FROM hourline.progress_{source.name} "
-        f"WHERE NOT starts_with(topic_id, {literal(FILE)}) GROUP BY ALL"
-    )
+        SELECT * REPLACE (coalesce(run_rejected, 0) AS run_rejected)
+        FROM span JOIN recent USING (source) LEFT JOIN run USING (source) LEFT JOIN pauses USING (source)
+        LEFT JOIN stands USING (source) LEFT JOIN delays USING (source)"""
 
 
 def pauses_of_partition_sql(source: Source, sequence: int, now: datetime, topic_id: str, partition: int) -> str:
@@ -155,35 +158,33 @@ def ids_sql(source: Source, since: datetime) -> str:
     return f"SELECT coalesce(sum(arrived), 0)::BIGINT AS events FROM {hours} WHERE hour >= {literal(since)}"
 
 
-def waiting_hours_sql(source: Source, sequence: int, complete_from: Mapping[str, int]) -> str:
-    """A query for one row: hours (bigint), since (UTC) of the closed hours that a recompute would take, of the served
-    metrics. ``since``: when the first of them had closed, and had events above its cutoff.
-
-    ``complete_from`` says by metric from which sequence on its rows are complete. Before, its hours were not missing.
+def waiting_hours_sql(source: Source, sequence: int, served: Collection[MetricTables]) -> str:
+    """A query for one row: hours (bigint), since (UTC) of the closed hours that a recompute would take, of the
+    ``served`` metrics of the source. ``since``: when the first of them had closed, and had events above its cutoff.
     """
-    progress = f"hourline.progress_{source.name} WHERE sequence <= {sequence}"
+    known = f"all_progress WHERE source = {literal(source.name)}"
     closes = f"hour + INTERVAL '{int(HOURLY.complete_after(source.grace).total_seconds())} seconds'"
-    starts = ", ".join(f"({literal(metric)}, {first})" for metric, first in complete_from.items())
+    # Until its rows were complete, the hours of a metric were not missing.
+    starts = ", ".join(f"({literal(tables.metric.name)}, {tables.complete_from})" for tables in served)
 
     def closed(state: str) -> str:
         first = f"(SELECT min(closes) FROM waiting WHERE counted = '{state}')"
-        return first if source.clock == "wall" else f"(SELECT min(finished) FROM {progress} AND clock >= {first})"
+        return first if source.clock == "wall" else f"(SELECT min(finished) FROM {known} AND clock >= {first})"
 
     return f"""
         WITH waiting AS (
             SELECT metric, hour, counted, coalesce(cutoff, {NO_CUTOFF}) AS cutoff, {closes} AS closes
-            FROM hourline.metric_hours
-            WHERE source = {literal(source.name)} AND {_WAITING}
+            FROM ({metric_hours_sql(served)}) WHERE {_WAITING}
         ),
         revised AS (
             SELECT min(finished) AS since
             FROM (
-                SELECT sequence, finished, unnest(hours).hour AS hour FROM {progress}
-                AND sequence > (SELECT min(cutoff) FROM waiting WHERE counted = 'revised')
+                SELECT sequence, finished, unnest(hours).hour AS hour FROM hourline.progress_{source.name}
+                WHERE sequence <= {sequence} AND sequence > (SELECT min(cutoff) FROM waiting WHERE counted = 'revised')
             ) p JOIN waiting w ON w.hour = p.hour AND p.sequence > w.cutoff AND w.counted = 'revised'
         ),
         begun AS (
-            SELECT min(finished) AS since FROM {progress} AND sequence >= (
+            SELECT min(finished) AS since FROM {known} AND sequence >= (
                 SELECT min(first) FROM (VALUES {starts}) AS starts(metric, first)
                 JOIN waiting USING (metric) WHERE counted = 'missing')
         )

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ from hourline_core.ledger.problems import (
     read_row,
 )
 from hourline_core.ledger.report_pages import SHOWN
+from hourline_core.sql.literals import literal
 
 ROWS = 5
 """The maximum number of failing rows that are read of each hour."""
@@ -44,8 +46,11 @@ def read_problems(
     database: duckdb.DuckDBPyConnection,
     blocked: Mapping[tuple[str, datetime], str],
     quality: str = "hourline.quality",
+    *,
+    with_usual: bool = True,
 ) -> Problems:
-    """The problems of all metrics, from the rows of ``quality`` (QUALITY_SCHEMA), a table or view.
+    """The problems of all metrics, from the rows of ``quality`` (QUALITY_SCHEMA), a table or view. The usual values are
+    a third of the work, and read if they are asked for (``with_usual``).
 
     ``blocked`` gives the source of each (metric, hour in UTC) that is blocked now. What readers see is read from
     ``hourline.metric_hours``.
@@ -56,7 +61,7 @@ def read_problems(
     for row in database.execute(_failed_sql(quality)).fetchall():
         failed[row[:_PARTS]].append(_failed_hour(*row[_PARTS:]))
     problems = group_failures({Identity(*of): hours for of, hours in failed.items()})
-    usual = _read_usual(database, quality) if problems.open else {}
+    usual = _read_usual(database, quality, {problem.of.about for problem in problems.open}) if with_usual else {}
     known = [*tell_overlaps(problems.blocking), *problems.warning]
     return replace(problems, open=[replace(problem, usual=usual.get(problem.of)) for problem in known])
 
@@ -68,13 +73,20 @@ def _failed_sql(quality: str) -> str:
     """
     # An expectation on the events of a source concerns each of its metrics that was audited with it.
     return f"""
-        WITH found AS (FROM {quality}),
-        failing AS (FROM found WHERE success IS NOT TRUE),
+        WITH found AS NOT MATERIALIZED (FROM {quality}),
+        failing AS MATERIALIZED (FROM found WHERE success IS NOT TRUE),
         audits AS (
             SELECT *, lead(publication) OVER (PARTITION BY metric, hour ORDER BY publication) AS ended
-            FROM (SELECT DISTINCT source, metric, hour, publication FROM found WHERE metric IS NOT NULL)
+            FROM (
+                SELECT DISTINCT source, metric, hour, publication FROM found WHERE metric IS NOT NULL
+                AND (source, hour) IN (SELECT source, hour FROM failing UNION SELECT source, hour FROM _blocked)
+            )
         ),
         shown AS ({_SHOWN}),
+        states AS (
+            SELECT metric, hour, cutoff, state FROM hourline.metric_hours SEMI JOIN _blocked USING (metric, hour)
+            WHERE served
+        ),
         failed AS (
             SELECT {_IDENTITY}, a.metric AS of_metric, a.hour, a.publication, a.ended, f.audited, f.observed, f.lower,
                    f.upper, f.unexpected, f.found, if(a.ended IS NULL, f.rows[:{ROWS}], NULL) AS rows
@@ -100,7 +112,7 @@ def _failed_sql(quality: str) -> str:
                     WHEN h.state = 'missing' THEN 'nothing yet' ELSE 'provisional result' END AS readers
         FROM (FROM failed UNION ALL FROM forgotten) f
         LEFT JOIN _blocked b ON b.metric = f.of_metric AND b.hour = f.hour
-        LEFT JOIN (FROM hourline.metric_hours WHERE served) h ON h.metric = f.of_metric AND h.hour = f.hour
+        LEFT JOIN states h ON h.metric = f.of_metric AND h.hour = f.hour
         ORDER BY f.publication, f.hour, f.of_metric"""
 
 
@@ -136,15 +148,19 @@ def _failed_hour(
     )
 
 
-def _read_usual(database: duckdb.DuckDBPyConnection, quality: str) -> dict[Identity, Usual]:
-    """The usual values of each expectation that has failed, if it has numbers."""
+def _read_usual(database: duckdb.DuckDBPyConnection, quality: str, about: AbstractSet[str]) -> dict[Identity, Usual]:
+    """The usual values of each expectation that has failed and is on one of ``about``, if it has numbers."""
+    if not about:
+        return {}
+    ours = f"coalesce(about, '') IN ({', '.join(map(literal, sorted(about)))})"
     rows = database.execute(f"""
-        WITH found AS (FROM {quality}), shown AS ({_SHOWN})
+        WITH found AS NOT MATERIALIZED (FROM {quality}), shown AS ({_SHOWN})
         SELECT {_IDENTITY}, quantile_cont(f.observed, [0.05, 0.5, 0.95])
-        FROM found f
+        FROM (FROM found WHERE {ours}) f
         JOIN shown USING (source)
-        SEMI JOIN (FROM found WHERE success IS NOT TRUE) failing
-            ON failing.expectation = f.expectation AND coalesce(failing.about, '') = coalesce(f.about, '')
+        SEMI JOIN (
+            SELECT DISTINCT expectation, coalesce(about, '') AS about FROM found WHERE success IS NOT TRUE AND {ours}
+        ) failing ON failing.expectation = f.expectation AND failing.about = coalesce(f.about, '')
         WHERE f.success AND isfinite(f.observed) AND f.hour > shown.before
         GROUP BY ALL""").fetchall()
     return {Identity(*row[:_PARTS]): Usual(*row[_PARTS]) for row in rows}

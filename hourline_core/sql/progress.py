@@ -1,4 +1,4 @@
-"""Progress as DuckDB SQL. Only this file and arrivals.py name its columns in SQL.
+"""Progress as DuckDB SQL. Only this file, all_progress.py and arrivals.py name its columns in SQL.
 
 All of it reads ``hourline.progress_<source>``, in which a micro-batch has a row for each topic that it has read. Old
 rows are compacted. A compacted row stands for the micro-batches since the sequence before it, and has the sums of their
@@ -148,36 +148,6 @@ def arrived_hours_sql(source: Source, first: int, last: int) -> str:
         WHERE sequence BETWEEN {first} AND {last}"""
 
 
-def counts_sql(source: Source, sequence: int) -> str:
-    """A query for one row: COUNTS and late (bigint, 0 if there are none), clock, finished (when the last micro-batch
-    that read something was; UTC, null before the first).
-    """
-    counts = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS {name}" for name in COUNTS)
-    late = "list_sum(list_transform(hours, lambda h: h.late))"
-    return (
-        f"SELECT {counts}, coalesce(sum({late}), 0)::BIGINT AS late, max(clock) AS clock, "
-        f"max(finished) FILTER (len(offsets) > 0) AS finished FROM {_finished(source, sequence)}"
-    )
-
-
-def read_offsets_sql(source: Source, sequence: int) -> str:
-    """A query: sequence, topic_id, topic, offsets, position of what was read from Kafka, not from files; by
-    sequence.
-    """
-    return (
-        f"SELECT sequence, topic_id, topic, offsets, position FROM {_finished(source, sequence)} "
-        f"AND NOT starts_with(topic_id, {literal(FILE)}) ORDER BY sequence"
-    )
-
-
-def last_cluster_sql(source: Source, sequence: int) -> str:
-    """A query: the id of the Kafka cluster that was read, or reset to, last. No row: it is not known."""
-    return (
-        f"SELECT cluster FROM {_finished(source, sequence)} AND cluster IS NOT NULL "
-        f"AND NOT starts_with(topic_id, {literal(FILE)}) ORDER BY sequence DESC LIMIT 1"
-    )
-
-
 def gaps_sql(source: Source, sequence: int) -> str:
     """A query: sequence, topic, accepted (when it was skipped), and the columns of ``Gap``, of each gap up to
     ``sequence``.
@@ -185,25 +155,6 @@ def gaps_sql(source: Source, sequence: int) -> str:
     return f"""
         SELECT sequence, topic, accepted, unnest(gap)
         FROM (SELECT sequence, topic, finished AS accepted, unnest(gaps) AS gap FROM {_finished(source, sequence)})"""
-
-
-def partition_clocks_sql(source: Source, sequence: int) -> str:
-    """A query: topic_id, partition, clock, arrived, ahead, held_back of each partition after ``sequence``."""
-    return f"""
-        SELECT unnest(partitions, recursive := true)
-        FROM (FROM {_finished(source, sequence)} AND partitions IS NOT NULL ORDER BY sequence DESC LIMIT 1)"""
-
-
-def read_rates_sql(source: Source, sequence: int, since: datetime) -> str:
-    """A query: topic_id, partition, offsets, first_started of each partition that micro-batches finished at or after
-    ``since`` (UTC) have read; ``offsets`` is how many they read.
-    """
-    return f"""
-        SELECT topic_id, read.partition AS partition, sum(read.last - read.first + 1)::BIGINT AS offsets,
-               min(started) AS first_started
-        FROM (SELECT topic_id, started, offsets FROM {_finished(source, sequence)} AND finished >= {literal(since)}),
-             UNNEST(offsets) AS parts(read)
-        GROUP BY ALL"""
 
 
 def started_sql(source: Source) -> str:

@@ -20,20 +20,25 @@ _NAMED_BY_TEXT = ("query", "query_table")
 _WITHOUT_TABLES = ("range", "generate_series", "unnest")
 """Table functions that read no table."""
 
+_SCHEMA = "hourline"
+"""Hourline's own schema."""
+
 
 @dataclass(frozen=True)
 class Names:
     """What a query names. All names are folded."""
 
     tables: frozenset[str]
-    """The names of tables, views and common table expressions that it reads."""
+    """The names of tables, views and common table expressions that it reads. Those in Hourline's own schema are such as
+    ``hourline.metric_hours``.
+    """
     expressions: frozenset[str]
     """The names of the common table expressions that it defines."""
     may_be_any: bool
     """Whether it may name any table: by a computed text, or because DuckDB gives no tree of it."""
     may_list: bool
-    """Whether it may list or read tables that it does not name as a view: it names a schema, uses a table function, or
-    shows tables.
+    """Whether it may list or read tables that it does not name as a view: it names another schema, uses a table
+    function, or shows tables.
     """
 
 
@@ -89,7 +94,7 @@ def find_names(database: duckdb.DuckDBPyConnection, query: str) -> Names:
     """What the tree of ``query``, one SELECT, says about the tables that it reads."""
     nodes = list(nodes_of(parse_query(database, query)))
     return Names(
-        frozenset(name for node in nodes if (name := named_table(node))),
+        frozenset(f"{_SCHEMA}.{name}" if _is_own(node) else name for node in nodes if (name := named_table(node))),
         defined_expressions(nodes),
         any(names_any_table(node) for node in nodes),
         any(_may_list_tables(node) for node in nodes),
@@ -102,10 +107,16 @@ def defined_expressions(nodes: Iterable[Node]) -> frozenset[str]:
 
 
 def _may_list_tables(node: Node) -> bool:
-    """Whether ``node`` names a schema, is a table function that may list tables, or shows them."""
+    """Whether ``node`` names another schema, is a table function that may list tables, or shows them."""
     if node.get("type") == "TABLE_FUNCTION":
         return (node.get("function") or {}).get("function_name") not in _WITHOUT_TABLES
-    return bool(node.get("schema_name")) or str(node.get("show_type", "")).startswith("SHOW")
+    names_other = bool(node.get("schema_name")) and not _is_own(node)
+    return names_other or str(node.get("show_type", "")).startswith("SHOW")
+
+
+def _is_own(node: Node) -> bool:
+    """Whether ``node`` names a table in Hourline's own schema."""
+    return node.get("schema_name") == _SCHEMA and not node.get("catalog_name")
 
 
 def fold_case(name: str) -> str:

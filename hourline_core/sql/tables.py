@@ -50,6 +50,7 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
 
     - ``progress_<source>``, ``provisional_<metric>_<declaration>``, ``final_<metric>_<declaration>`` (where pinned),
       ``coverage``: the tables
+    - ``progress``: source, and the columns of progress, of each row of all sources up to the snapshot's sequence
     - ``events_<source>``, ``rejected_<source>``, ``quarantine_<source>`` (if a metric of the source has a class): all
       rows, also beyond the snapshot's progress; each rejected event with the bytes of its record
     - ``decoded_<source>``: the events that were decoded anew, if there are such
@@ -86,6 +87,7 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
                 yield _table_part(f"{kind}_{name}", (), _attach(f"{kind}_{name}", layout, uri, version))
         if (version := snapshot.other_tables.get(f"rejected/{name}")) is not None:
             yield _table_part(f"rejected_{name}", (), _rejected_sql(layout, source, version))
+    yield _all_progress_part(project, layout, snapshot, files)
     for kept, uri, schema in (("drift", layout.drift, DRIFT_SCHEMA), ("quality", layout.quality, QUALITY_SCHEMA)):
         yield _table_part(kept, (), _published_sql(kept, uri, schema, snapshot))
     for tables in snapshot.metrics:
@@ -95,6 +97,37 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
         tuple(f"hours_{tables.name}" for tables in snapshot.metrics),
         [f"CREATE VIEW hourline.metric_hours AS {metric_hours_sql(snapshot.metrics)}"],
     )
+
+
+def _all_progress_part(project: Project, layout: Layout, snapshot: Snapshot, files: Files) -> Part:
+    columns = ", ".join(map(identifier, PROGRESS_SCHEMA.names))
+    known = {
+        name: _files_of(files, layout, layout.progress(project.sources[name]), of.version)
+        for name, of in snapshot.progress.items()
+    }
+    sources = {path: name for name, of in known.items() if of for path in of.paths}
+    needs: tuple[str, ...] = ()
+    if sources and all(known.values()):
+        # All files at once: the plan of a query over each source by itself takes longer than the query.
+        ends = {path: snapshot.progress[name].sequence for path, name in sources.items()}
+        of_files = ", ".join(f"({literal(path)}, {literal(name)}, {ends[path]})" for path, name in sources.items())
+        paths = ", ".join(map(literal, sources))
+        stored = f"SELECT *, filename AS path FROM read_parquet([{paths}], {_options(by_name=True)}, filename = true)"
+        rows = f"""
+            SELECT coalesce(f.source, error('a file of progress is of no source: ' || path)) AS source, {columns}
+            FROM ({_no_rows(PROGRESS_SCHEMA)} UNION ALL BY NAME {stored}) p
+            LEFT JOIN (VALUES {of_files}) AS f(path, source, last) USING (path)
+            WHERE f.last IS NULL OR sequence <= f.last"""
+    else:
+        needs = tuple(f"progress_{name}" for name in known)
+        parts = [
+            f"SELECT {literal(name)} AS source, {columns} FROM hourline.progress_{name} "
+            f"WHERE sequence <= {snapshot.progress[name].sequence}"
+            for name in known
+        ]
+        none = f"SELECT NULL::VARCHAR AS source, * FROM ({_no_rows(PROGRESS_SCHEMA)})"
+        rows = " UNION ALL ".join([none, *parts])
+    return _table_part("progress", needs, [f"CREATE VIEW hourline.progress AS {rows}"])
 
 
 def _tables_of_metric(layout: Layout, tables: MetricTables, snapshot: Snapshot, files: Files) -> Iterator[Part]:
@@ -234,9 +267,12 @@ def _read_files(name: str, known: DataFiles, numbers: Collection[str]) -> str:
     # An older version of Hourline may have written fewer columns of progress and coverage. Those of a metric are as
     # declared.
     by_name = bool(numbers) or name.startswith(("progress_", "all_coverage"))
-    # Files of an older version have ranges of doubles, which say nothing of NaN.
-    options = f"union_by_name = {by_name}, hive_partitioning = false, can_have_nan = true"
-    return f"FROM read_parquet([{paths}], {options})"
+    return f"FROM read_parquet([{paths}], {_options(by_name)})"
+
+
+def _options(by_name: bool) -> str:
+    """Options of ``read_parquet``. Files of an older version have ranges of doubles, which say nothing of NaN."""
+    return f"union_by_name = {by_name}, hive_partitioning = false, can_have_nan = true"
 
 
 def _files_of(files: Files, layout: Layout, uri: str, version: int) -> DataFiles | None:

@@ -15,7 +15,7 @@ from pyarrow.fs import FileSystem, FileType, LocalFileSystem, PyFileSystem, SubT
 
 from hourline_core.errors import TableError, first_line
 
-BACKUP = "bring it back from a backup; `hourline query --degraded` answers what does not need it"
+BACKUP = "bring it back from a backup; `hourline query --degraded SQL` answers what does not need it"
 """How to mend a table that cannot be computed again."""
 
 BY_HANDLE = ("progress", "coverage", "provisional", "final")

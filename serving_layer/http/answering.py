@@ -124,6 +124,16 @@ class Answering:
         tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
         return self._unchanged(request, tag) or self.respond(Body(content, "application/json"), tag)
 
+    async def answer_once(
+        self, request: Request, work: Callable[[Connection], Body], on_stop: Callable[[], None] = lambda: None
+    ) -> Response:
+        """The answer as a response that is not to be kept, since it depends on more than the tables. ``on_stop`` is
+        that of ``compute``.
+        """
+        body = await self.compute(request, work, on_stop=on_stop)
+        self._refuse_large(body)
+        return Response(body.content, headers={**body.headers, "Cache-Control": "no-store"}, media_type=body.media_type)
+
     async def kafka_offsets_within_limit(self) -> Offsets:
         """The offsets in Kafka. It takes no thread of the answers, and no longer than the limit."""
         look_up = asyncio.wrap_future(self._kafka_offsets.look_up())
@@ -134,12 +144,15 @@ class Answering:
 
     def respond(self, body: Body, tag: str) -> Response:
         """Raises TooLargeError."""
+        self._refuse_large(body)
+        return Response(body.content, headers={**_cache_headers(tag), **body.headers}, media_type=body.media_type)
+
+    def _refuse_large(self, body: Body) -> None:
         if len(body.content) > self.settings.bytes:
             raise TooLargeError(
                 f"the answer has {len(body.content):,} bytes, allowed are {self.settings.bytes:,} (serve.bytes); ask "
                 "for fewer hours or rows"
             )
-        return Response(body.content, headers={**_cache_headers(tag), **body.headers}, media_type=body.media_type)
 
     def close(self) -> None:
         """End all streams, and stop what is being computed."""

@@ -1,10 +1,12 @@
 """Writes rows as JSON, CSV or Arrow IPC. In JSON and CSV, moments are ISO text in UTC, numbers have all their
-digits, and NaN and infinities are null.
+digits, and NaN and infinities are null, at every depth.
+
+Lists and structs are arrays and objects in JSON, and JSON in a cell of CSV.
 """
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -51,24 +53,20 @@ def fetch(database: duckdb.DuckDBPyConnection, query: str, values: Iterable[obje
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def columns_of(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> list[dict[str, str]]:
-    """Name and DuckDB's type of each column."""
+def columns_of(
+    database: duckdb.DuckDBPyConnection, rows: pa.Table, errors: Mapping[str, str]
+) -> list[dict[str, str | None]]:
+    """Name and DuckDB's type of each column, and how near its values are to the truth."""
     database.register("_rows", rows)
-    return [{"name": name, "type": kind} for name, kind in column_types(database, "_rows").items()]
+    types = column_types(database, "_rows")
+    return [{"name": name, "type": kind, "error": errors.get(name)} for name, kind in types.items()]
 
 
 def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_as_text: bool = False) -> bytes:
     """The rows as an array of objects. 64-bit integers and decimals are JSON numbers with all their digits, or texts
     with ``integers_as_text``.
     """
-    parts = []
-    for field in rows.schema:
-        value = _plain(field)
-        if integers_as_text and (
-            pa.types.is_int64(field.type) or pa.types.is_uint64(field.type) or pa.types.is_decimal(field.type)
-        ):
-            value = f"{value}::VARCHAR"
-        parts.append(f"{literal(field.name)}, {value}")
+    parts = [f"{literal(field.name)}, {_column_sql(field, integers_as_text)}" for field in rows.schema]
     database.register("_rows", rows)  # Computed by DuckDB, during which other threads can use Python.
     objects = database.execute(f"SELECT json_object({', '.join(parts)})::VARCHAR FROM _rows").to_arrow_table()
     return f"[{','.join(objects.column(0).to_pylist())}]".encode()
@@ -77,9 +75,12 @@ def rows_json(database: duckdb.DuckDBPyConnection, rows: pa.Table, *, integers_a
 def rows_csv(database: duckdb.DuckDBPyConnection, rows: pa.Table) -> bytes:
     """The rows as CSV with a line of names. Null is nothing, and an empty text is ``""``."""
     database.register("_rows", rows)
-    plain = database.execute(
-        f"SELECT {', '.join(f'{_plain(field)} AS {identifier(field.name)}' for field in rows.schema)} FROM _rows"
-    ).to_arrow_table()
+    cells = [
+        f"to_json({value})::VARCHAR AS {name}" if pa.types.is_nested(field.type) else f"{value} AS {name}"
+        for field in rows.schema
+        for value, name in [(_column_sql(field), identifier(field.name))]
+    ]
+    plain = database.execute(f"SELECT {', '.join(cells)} FROM _rows").to_arrow_table()
     sink = pa.BufferOutputStream()
     pa_csv.write_csv(plain, sink)
     return bytes(sink.getvalue().to_pybytes())
@@ -93,23 +94,49 @@ def rows_arrow(rows: pa.Table, about: dict[str, str]) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _plain(field: pa.Field) -> str:
+def _column_sql(field: pa.Field, integers_as_text: bool = False) -> str:
     """SQL for a column's value in JSON and CSV."""
     name = identifier(field.name)
-    if pa.types.is_timestamp(field.type):
-        whole, exact = "'%Y-%m-%dT%H:%M:%SZ'", "'%Y-%m-%dT%H:%M:%S.%fZ'"
+    if pa.types.is_timestamp(field.type) and field.name == "hour":
         # An hour is written as one. A column of that name in free SQL may be no hour.
-        on_second = f"date_trunc('second', {name}) = {name}" if field.name == "hour" else "false"
-        return f"CASE WHEN {on_second} THEN strftime({name}, {whole}) ELSE strftime({name}, {exact}) END"
-    if pa.types.is_floating(field.type):
-        return f"CASE WHEN isfinite({name}) THEN {name} END"
-    if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
-        return f"to_base64({name})"
-    if pa.types.is_nested(field.type):
-        return f"to_json({name})::VARCHAR"  # Nested values may be NaN, which is no JSON.
-    if pa.types.is_interval(field.type) or pa.types.is_duration(field.type):
-        return f"{name}::VARCHAR"
-    return name
+        whole = f"strftime({name}, '%Y-%m-%dT%H:%M:%SZ')"
+        return f"CASE WHEN date_trunc('second', {name}) = {name} THEN {whole} ELSE {_value_sql(name, field.type)} END"
+    return _value_sql(name, field.type, integers_as_text)
+
+
+def _value_sql(value: str, kind: pa.DataType, integers_as_text: bool = False, depth: int = 0) -> str:
+    """SQL for what the expression ``value`` of the type ``kind`` is in JSON, at every depth."""
+    sql = value
+    if pa.types.is_union(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
+        sql = f"{value}::VARCHAR"
+    elif pa.types.is_nested(kind):
+        sql = _nested_sql(value, kind, integers_as_text, depth)
+    elif pa.types.is_timestamp(kind):
+        sql = f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%fZ')"
+    elif pa.types.is_floating(kind):
+        sql = f"CASE WHEN isfinite({value}) THEN {value} END"
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        sql = f"to_base64({value})"
+    elif integers_as_text and (pa.types.is_int64(kind) or pa.types.is_uint64(kind) or pa.types.is_decimal(kind)):
+        sql = f"{value}::VARCHAR"
+    return sql
+
+
+def _nested_sql(value: str, kind: pa.DataType, integers_as_text: bool, depth: int) -> str:
+    def within(part: str, of: pa.DataType) -> str:
+        return _value_sql(part, of, integers_as_text, depth + 1)
+
+    one = f"_one{depth}"
+    if pa.types.is_struct(kind):
+        parts = [
+            f"{literal(field.name)}: {within(f'struct_extract({value}, {literal(field.name)})', field.type)}"
+            for field in kind
+        ]
+        return f"CASE WHEN {value} IS NOT NULL THEN {{{', '.join(parts)}}} END"
+    if pa.types.is_map(kind):
+        entry = f"{{'k': {within(f'{one}.key', kind.key_type)}, 'v': {within(f'{one}.value', kind.item_type)}}}"
+        return f"map_from_entries(list_transform(map_entries({value}), lambda {one}: {entry}))"
+    return f"list_transform({value}, lambda {one}: {within(one, kind.value_type)})"
 
 
 def json_bytes(value: Any) -> bytes:

@@ -134,7 +134,7 @@ class HoursParameters(Described):
 class StatusParameters(Described):
     """How much of it."""
 
-    last: int = Field(24, ge=1, le=10_000, description="The number of hours of each source.")
+    last: int = Field(24, ge=0, le=10_000, description="The number of hours of each source.")
 
 
 class HourParameters(Described):

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from serving_layer.described import Described
+from serving_layer.http.waiting import WaitingOf
 
 
 class Column(Described):
@@ -15,6 +16,8 @@ class Column(Described):
     """The type, as DuckDB names it."""
     description: str | None = None
     """For a measure: how it is declared."""
+    error: str | None = None
+    """How near its values are to the truth, in words. Null: they are exact, or tell their errors themselves."""
 
 
 class SourceSummary(Described):
@@ -73,10 +76,12 @@ class MetricAnswer(Described):
     """The number of hours that the result includes, by state."""
     lacks: list[str]
     """What the result lacks: a sentence for its missing hours, with the command that computes them."""
+    waiting: list[WaitingOf] | None
+    """What it does not count yet, if `waiting` was asked for. Null: it was not."""
     columns: list[Column]
     """The columns of the rows."""
     rows: list[dict[str, Any]]
-    """The rows."""
+    """The rows. Lists and structs are lists and objects of JSON; in CSV, a cell has them as JSON."""
     next: str | None
     """The address of the next page of the same snapshot. Null: this is the last one."""
 
@@ -98,3 +103,5 @@ class CellAnswer(Described):
     """The token of the snapshot."""
     report: str | None
     """The address of the page of its newest audit. Null: there is no page."""
+    waiting: list[WaitingOf] | None
+    """What it does not count yet, if `waiting` was asked for. Null: it was not."""

@@ -9,7 +9,7 @@ from typing import Literal
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
-from hourline_core.model.hours import HOUR, HourRange, hour_text, parse_hour
+from hourline_core.model.hours import HourRange, parse_hour, range_between
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
@@ -63,17 +63,9 @@ class MetricSql:
 
 def parse_hours(start: str | None, end: str | None) -> HourRange:
     """The hours of ``from`` and ``to``. If one of them is missing, that side is open. Raises UsageError when one is
-    no hour, or the range is empty.
+    no hour, or the range is reversed or empty.
     """
-    hours = HourRange(parse_hour(start) if start else _FIRST, parse_hour(end) if end else _LAST)
-    if hours.end == hours.start:
-        raise UsageError(
-            f"the range {hours} holds no hour; `to` is exclusive: for that one hour, it is "
-            f"{hour_text(hours.end + HOUR)}"
-        )
-    if hours.end < hours.start:
-        raise UsageError(f"the range {hours} is reversed; `from` is the earlier hour")
-    return hours
+    return range_between(parse_hour(start) if start else _FIRST, parse_hour(end) if end else _LAST)
 
 
 def parse_where(texts: Iterable[str]) -> dict[str, list[str | None]]:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from hourline_core.aggregates import aggregate_of
 from hourline_core.errors import UsageError
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.report_pages import anchor, page_name, page_path, report_site
@@ -49,6 +50,7 @@ from serving_layer.http.metric_query import (
     states_in,
 )
 from serving_layer.http.report_pages import report_address
+from serving_layer.http.waiting import ASKED, WaitingOf, headers_of, look_up, waiting_in
 from serving_layer.query_scope import HourState, refuse_forgotten, refuse_weak
 from serving_layer.reports.cell import NotFoundError, find_cell, find_tables, finish_values, refuse_without_rows
 from serving_layer.reports.hour_summary import read_clocks
@@ -102,6 +104,7 @@ class MetricParameters(Described):
         description="`text`: 64-bit integers and decimals are strings in JSON, for clients whose numbers are doubles, "
         "such as browsers.",
     )
+    waiting: bool = Field(False, description=ASKED)
 
 
 class CellParameters(Described):
@@ -116,6 +119,7 @@ class CellParameters(Described):
     as_of: str | None = Field(
         None, description="Repeat an earlier answer, by its token or by a time such as 2026-03-02T10:00 (UTC)."
     )
+    waiting: bool = Field(False, description=ASKED)
 
 
 @routes.get("/project", response_model=ProjectAnswer)
@@ -152,6 +156,7 @@ async def metric_rows(
         page=parameters.page,
     )
     form = format_of(request.headers.get("accept", ""), parameters.format)
+    offsets = await look_up(answering, waiting=parameters.waiting, as_of=parameters.as_of)
 
     def work(connection: Connection) -> Body:
         tables = find_tables(connection, metric)
@@ -161,9 +166,18 @@ async def metric_rows(
         rows = fetch(connection.database, sql.query, sql.values, answering.settings.bytes)
         following = _next(request, connection.token, question.page) if rows.num_rows > question.limit else None
         return _body(
-            connection, metric, rows.slice(0, question.limit), states, following, form, parameters.integers == "text"
+            connection,
+            metric,
+            rows.slice(0, question.limit),
+            states,
+            following,
+            form,
+            parameters.integers == "text",
+            waiting_in(connection, f"FROM {identifier(metric)}", offsets),
         )
 
+    if offsets is not None:
+        return await answering.answer_once(request, work)
     return await answering.answer(request, work, parameters.as_of, form)
 
 
@@ -173,6 +187,7 @@ async def cell(
 ) -> Response:
     """The measures of one hour of a metric, for the given values of its dimensions."""
     moment, chosen = parse_hour(hour), parse_cell(parameters.where)
+    offsets = await look_up(answering, waiting=parameters.waiting, as_of=parameters.as_of)
 
     def work(connection: Connection) -> CellAnswer:
         found = find_cell(connection, metric, moment, chosen)
@@ -192,8 +207,15 @@ async def cell(
             measures=finish_values(connection, found, found.of("_hour")),
             token=connection.token,
             report=_report(connection, found.tables, moment),
+            waiting=waiting_in(connection, f"FROM {identifier(metric)}", offsets),
         )
 
+    def once(connection: Connection) -> Body:
+        answer = work(connection)
+        return Body(json_bytes(answer), MEDIA_TYPES["json"], headers_of(answer.waiting))
+
+    if offsets is not None:
+        return await answering.answer_once(request, once)
     return await answering.report(request, work, parameters.as_of)
 
 
@@ -218,7 +240,8 @@ def _refuse(connection: Connection, states: list[HourState], strict: bool) -> No
 
 
 def _next(request: Request, token: str, page: int) -> str:
-    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in ("page", "as_of")]
+    other = ("page", "as_of", "waiting")  # An earlier answer waits for nothing.
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in other]
     return f"{request.url.path}?{urlencode([*kept, ('page', page + 1), ('as_of', token)])}"
 
 
@@ -230,21 +253,24 @@ def _body(
     following: str | None,
     form: Format,
     integers_as_text: bool,
+    waiting: list[WaitingOf] | None,
 ) -> Body:
     counts: dict[str, int] = {}
     for one in states:
         counts[one.state] = counts.get(one.state, 0) + 1
     lacks = [words for one in connection.missing_among(states) for words in one.in_words()]
-    about = {"metric": metric, "token": connection.token, "states": counts, "lacks": lacks}
+    about = {"metric": metric, "token": connection.token, "states": counts, "lacks": lacks, "waiting": waiting}
     headers = {
         "Hourline-Token": connection.token,
         "Hourline-States": ", ".join(f"{state}={count}" for state, count in counts.items()),
+        **headers_of(waiting),
     }
     if following:
         headers["Link"] = f'<{following}>; rel="next"'
     match form:
         case "json":
-            head = json_bytes({**about, "columns": columns_of(connection.database, rows)})[:-1]
+            errors = connection.errors_of(f"FROM {identifier(metric)}", rows.column_names)
+            head = json_bytes({**about, "columns": columns_of(connection.database, rows, errors)})[:-1]
             found = rows_json(connection.database, rows, integers_as_text=integers_as_text)
             content = head + b',"rows":' + found + b',"next":' + json_bytes(following) + b"}"
         case "csv":
@@ -285,7 +311,12 @@ def _metric(connection: Connection, name: str) -> MetricSummary:
         sessions=metric.session is not None,
         dimensions=[Column(name=dimension, type=types[dimension]) for dimension in metric.dimensions],
         measures=[
-            Column(name=measure, type=types[measure], description=str(declared))
+            Column(
+                name=measure,
+                type=types[measure],
+                description=str(declared),
+                error=aggregate_of(declared).error or None,
+            )
             for measure, declared in metric.measures.items()
         ],
     )

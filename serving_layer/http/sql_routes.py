@@ -1,6 +1,6 @@
 """Free SQL over HTTP, if ``serve.sql`` is on: one SELECT over the views, run in the sandbox, for admins."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from threading import Event
 from typing import Annotated, Literal, Protocol
 
@@ -27,6 +27,7 @@ from serving_layer.http.formats import (
     rows_csv,
     rows_json,
 )
+from serving_layer.http.waiting import ASKED, WaitingOf, headers_of, look_up, waiting_in
 
 routes = APIRouter(prefix="/api/v1", tags=["sql"])
 
@@ -48,6 +49,8 @@ class SqlColumn(Described):
     """The name."""
     type: str
     """The type, as DuckDB names it."""
+    error: str | None
+    """How near its values are to the truth, in words, if it has the name of an estimate of a metric."""
 
 
 class SqlAnswer(Described):
@@ -55,10 +58,12 @@ class SqlAnswer(Described):
 
     token: str
     """The token of the snapshot."""
+    waiting: list[WaitingOf] | None
+    """What it does not count yet, if `waiting` was asked for. Null: it was not."""
     columns: list[SqlColumn]
     """The columns of the rows."""
     rows: list[dict[str, object]]
-    """The rows."""
+    """The rows. Lists and structs are lists and objects of JSON; in CSV, a cell has them as JSON."""
 
 
 class FreeSql(Protocol):
@@ -101,6 +106,7 @@ async def free_sql(
     answering: Annotated[Answering, Depends(answering_of)],
     format: Annotated[Format | None, Query(description="The format. Without it, the Accept header chooses.")] = None,
     integers: Annotated[Literal["number", "text"], Query(description="As for the rows of a metric.")] = "number",
+    waiting: Annotated[bool, Query(description=ASKED)] = False,
 ) -> Response:
     """The rows of one SELECT over the views, for admins. If two columns have one name, the second gets a number."""
     running: FreeSql | None = request.app.state.free_sql
@@ -108,22 +114,32 @@ async def free_sql(
         raise HTTPException(403, "free SQL is off; `serve: {sql: true}` in hourline.yaml enables it, for admins")
     form = format_of(request.headers.get("accept", ""), format)
 
-    gone = Event()
+    offsets, gone = await look_up(answering, waiting=waiting), Event()
 
     def work(connection: Connection) -> Body:
         with connection.explaining(question.sql):
             rows = _distinctly_named(running.answer(question.sql, connection.database, connection.views, gone))
-            return _body(connection, rows, form, integers == "text")
+            found = waiting_in(connection, question.sql, offsets)
+            errors = connection.errors_of(question.sql, rows.column_names)
+            return _body(connection, rows, errors, form, integers == "text", found)
 
-    body = await answering.compute(request, work, on_stop=gone.set)
-    return Response(body.content, headers={**body.headers, "Cache-Control": "no-store"}, media_type=body.media_type)
+    return await answering.answer_once(request, work, on_stop=gone.set)
 
 
-def _body(connection: Connection, rows: pa.Table, form: Format, integers_as_text: bool) -> Body:
+def _body(
+    connection: Connection,
+    rows: pa.Table,
+    errors: Mapping[str, str],
+    form: Format,
+    integers_as_text: bool,
+    waiting: list[WaitingOf] | None,
+) -> Body:
     token = connection.token
     match form:
         case "json":
-            head = json_bytes({"token": token, "columns": columns_of(connection.database, rows)})[:-1]
+            head = json_bytes(
+                {"token": token, "waiting": waiting, "columns": columns_of(connection.database, rows, errors)}
+            )[:-1]
             content = (
                 head + b',"rows":' + rows_json(connection.database, rows, integers_as_text=integers_as_text) + b"}"
             )
@@ -131,7 +147,7 @@ def _body(connection: Connection, rows: pa.Table, form: Format, integers_as_text
             content = rows_csv(connection.database, rows)
         case "arrow":
             content = rows_arrow(rows, {"token": token})
-    return Body(content, MEDIA_TYPES[form], {"Hourline-Token": token})
+    return Body(content, MEDIA_TYPES[form], {"Hourline-Token": token, **headers_of(waiting)})
 
 
 def _distinctly_named(rows: pa.Table) -> pa.Table:

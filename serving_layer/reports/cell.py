@@ -72,7 +72,7 @@ def find_cell(connection: Connection, metric: str, hour: datetime, dimensions: M
     if rollup := connection.project.rollups.get(metric):
         raise UsageError(
             f"metric '{metric}' is merged from '{rollup.base}' when it is read; its numbers are those of "
-            f"'{rollup.base}', which `hourline explain {rollup.base}` explains"
+            f"'{rollup.base}', which `hourline explain {rollup.base} {hour_text(hour)}` explains"
         )
     tables, stored = find_metric(connection, metric, dimensions)
     hour = hour.astimezone(UTC)

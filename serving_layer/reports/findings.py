@@ -3,11 +3,11 @@
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from hourline_core.findings.look import look
 from hourline_core.ledger.finding import Finding
-from hourline_core.ledger.findings import read_findings, with_openings
+from hourline_core.ledger.findings import read_findings
 from serving_layer.connection import Connection
 from serving_layer.described import Described
+from serving_layer.findings_view import find_open
 
 _TOLD_FOR = timedelta(days=1)
 """A finding that was closed within this time is told, too."""
@@ -19,7 +19,7 @@ class SourceFinding(Described):
     kind: str
     """What kind of finding it is: the key of its bound in the declaration."""
     source: str | None
-    """The name of the source. Null: it is about the speed layer."""
+    """The name of the source. Null: it is about the speed layer, or the reports."""
     severity: Literal["fail", "warn"]
     """`fail`: the hourly run fails. `warn`: it is only told."""
     first: datetime
@@ -43,8 +43,7 @@ class SourceFinding(Described):
 def find_findings(connection: Connection) -> list[Finding]:
     """What is found now: findings that fail first. Nothing need run for it."""
     with connection.naming_damage():
-        found = look(connection.project, connection.database, connection.snapshot, connection.now)
-    return with_openings(found, read_findings(connection.project, connection.now))
+        return find_open(connection.project, connection.database, connection.snapshot, connection.now)
 
 
 def closed_findings(connection: Connection) -> list[Finding]:

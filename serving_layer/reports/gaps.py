@@ -10,8 +10,8 @@ class GapReport(Described):
     """Offsets of one partition that Kafka deleted before they were read. Times are in UTC."""
 
     gap: str
-    """Its name, for `hourline gaps --confirm`: the source, and the sequence that skipped it. Gaps of several partitions
-    that were skipped at once have one name.
+    """Its name, for `hourline gaps --confirm GAP`: the source, and the sequence that skipped it. Gaps of several
+    partitions that were skipped at once have one name.
     """
     topic: str
     """The name of the topic."""

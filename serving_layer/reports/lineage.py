@@ -15,9 +15,9 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell, find_cell, finish_values, refuse_without_rows
 from serving_layer.reports.cell_events import CellEvents, find_events
+from serving_layer.reports.changing_metrics import ChangingMetric, list_changes
 from serving_layer.reports.published_values import PublishedValue, list_published_values
 from serving_layer.reports.quality import AuditedHour, list_audits
-from serving_layer.reports.status import ChangingMetric, list_changes
 
 
 class Answer(Described):

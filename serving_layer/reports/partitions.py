@@ -1,6 +1,6 @@
 """Reports how far each partition has come, and which one holds its source: `hourline status --partitions`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,9 +9,10 @@ from hourline_core.ledger.read_offsets import Reading
 from hourline_core.ledger.source_clock import PartitionClock
 from hourline_core.model import Source
 from hourline_core.runtime.lease import lease_holder
-from hourline_core.sql.progress import partition_clocks_sql, read_rates_sql
+from hourline_core.sql.all_progress import PARTITION_CLOCKS_SQL, read_rates_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
+from serving_layer.reports.each_source import ask_each
 from serving_layer.reports.kafka_offsets import TopicOffsets
 
 RATE_OVER = timedelta(minutes=10)
@@ -65,22 +66,53 @@ class TopicReading:
     reading: Reading
 
 
+Readings = Mapping[str, Mapping[str, TopicReading]]
+"""By source and topic."""
+
+
 def report_partitions(
-    connection: Connection, source: Source, readings: Mapping[str, TopicReading], offsets: TopicOffsets
-) -> list[PartitionStatus]:
-    """The partitions of the source's topics. ``readings`` say by topic how far it was read, and ``offsets`` where Kafka
-    begins and ends.
+    connection: Connection, sources: Collection[Source], readings: Readings, offsets: Mapping[str, TopicOffsets]
+) -> dict[str, list[PartitionStatus]]:
+    """By source, the partitions of its topics. ``readings`` say by source and topic how far it was read, and
+    ``offsets`` where Kafka begins and ends. Sources without progress are left out.
     """
-    sequence, now = connection.snapshot.progress[source.name].sequence, connection.taken
-    rows = connection.sql(partition_clocks_sql(source, sequence)).to_arrow_table().to_pylist()
+    clocks = ask_each(connection, PARTITION_CLOCKS_SQL)
+    rates = ask_each(connection, read_rates_sql(connection.taken - RATE_OVER))
+    # A speed layer that is stopped or behind knows of no idle partition.
+    is_running = lease_holder(connection.project.workspace, "speed") is not None
+    return {
+        source.name: _partitions_of(
+            source,
+            connection.taken,
+            clocks[source.name].to_pylist(),
+            rates[source.name].to_pylist(),
+            readings[source.name],
+            offsets[source.name],
+            is_running,
+        )
+        for source in sources
+        if source.name in clocks
+    }
+
+
+def _partitions_of(
+    source: Source,
+    now: datetime,
+    clock_rows: list[dict[str, Any]],
+    rate_rows: list[dict[str, Any]],
+    readings: Mapping[str, TopicReading],
+    offsets: TopicOffsets,
+    is_running: bool,
+) -> list[PartitionStatus]:
     names = {of.topic_id: topic for topic, of in readings.items()}
     clocks = {
         (names[row["topic_id"]], row["partition"]): PartitionClock(**{**row, "ahead": tuple(row["ahead"])})
-        for row in rows
+        for row in clock_rows
         if row["topic_id"] in names
     }
-    recent = connection.sql(read_rates_sql(source, sequence, now - RATE_OVER)).to_arrow_table().to_pylist()
-    rates = {(names[row["topic_id"]], row["partition"]): _rate(row, now) for row in recent if row["topic_id"] in names}
+    rates = {
+        (names[row["topic_id"]], row["partition"]): _rate(row, now) for row in rate_rows if row["topic_id"] in names
+    }
     following = {
         (topic, partition): offset
         for topic, of in readings.items()
@@ -92,8 +124,6 @@ def report_partitions(
         for partition, ends in of.items()
     }
     in_kafka = {(topic, partition): ends for topic, of in offsets.items() for partition, ends in of.items()}
-    # A speed layer that is stopped or behind knows of no idle partition.
-    is_running = lease_holder(connection.project.workspace, "speed") is not None
     idle = {
         address
         for address, known in clocks.items()

@@ -53,7 +53,9 @@ class QualityProblem(Described):
     """An expectation that fails in one hour or in many."""
 
     id: str
-    """Its id, which `hourline recompute --problem` takes. `accept` adds `@` and the newest publication shown here."""
+    """Its id, which `hourline recompute --problem ID` takes. `accept` adds `@` and the newest publication shown
+    here.
+    """
     state: Literal["blocked", "warned"]
     """Whether its hours are blocked, or published with a warning."""
     source: str
@@ -112,9 +114,9 @@ class QualityProblem(Described):
     """Why it cannot be accepted alone, in one sentence. Null: it can, or it blocks nothing."""
 
 
-def find_problems(connection: Connection) -> Problems:
-    """The problems of the project, at the connection's snapshot."""
-    return read_problems(connection.database, connection.snapshot.sources_of_blocked)
+def find_problems(connection: Connection, *, with_usual: bool = True) -> Problems:
+    """The problems of the project, at the connection's snapshot, with or without their usual values."""
+    return read_problems(connection.database, connection.snapshot.sources_of_blocked, with_usual=with_usual)
 
 
 def describe_problem(project: Project, problem: Problem, moment: datetime) -> QualityProblem:

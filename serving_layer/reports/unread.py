@@ -1,22 +1,47 @@
 """What no finished micro-batch has read of a source's topics: the lag, if Kafka holds what was read."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from hourline_core.ledger.read_offsets import reading_of
 from hourline_core.model import Source
 from hourline_core.model.topics import matches
-from hourline_core.sql.progress import last_cluster_sql, read_offsets_sql
+from hourline_core.sql.all_progress import LAST_CLUSTERS_SQL, READ_OFFSETS_SQL
 from serving_layer.connection import Connection
+from serving_layer.reports.each_source import ask_each
 from serving_layer.reports.kafka_offsets import SourceOffsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import TopicReading
 
 
-def find_readings(connection: Connection, source: Source, sequence: int) -> dict[str, TopicReading]:
+@dataclass(frozen=True)
+class ReadOffsets:
+    """What a source has read from Kafka. By default, nothing was read."""
+
+    readings: Mapping[str, TopicReading] = field(default_factory=dict)
     """By its name, how far each topic of the source has been read; of several with one name, the one that was read
     last. Imported files, and topics that the source does not read any more, do not matter.
     """
-    rows = connection.answer(read_offsets_sql(source, sequence)).to_arrow_table()
-    last = rows.group_by("topic", use_threads=False).aggregate([("topic_id", "last")])
+    cluster: str | None = None
+    """The id of the Kafka cluster that was read last. None: it is not known."""
+
+
+def find_read_offsets(connection: Connection, sources: Collection[Source]) -> dict[str, ReadOffsets]:
+    """By source, what was read of it. Sources without progress are left out."""
+    offsets = ask_each(connection, READ_OFFSETS_SQL)
+    clusters = ask_each(connection, LAST_CLUSTERS_SQL)
+    return {
+        source.name: ReadOffsets(
+            _readings(source, offsets[source.name]), next(iter(clusters[source.name]["cluster"].to_pylist()), None)
+        )
+        for source in sources
+        if source.name in offsets
+    }
+
+
+def _readings(source: Source, rows: pa.Table) -> dict[str, TopicReading]:
+    last = rows.sort_by("sequence").group_by("topic", use_threads=False).aggregate([("topic_id", "last")])
     by_name = dict(zip(last["topic"].to_pylist(), last["topic_id_last"].to_pylist(), strict=True))
     return {
         topic: TopicReading(topic_id, reading_of(rows, topic_id))
@@ -25,26 +50,17 @@ def find_readings(connection: Connection, source: Source, sequence: int) -> dict
     }
 
 
-def offsets_of_known(
-    connection: Connection,
-    source: Source,
-    sequence: int,
-    readings: Mapping[str, TopicReading],
-    offsets: SourceOffsets | Unknown,
-) -> TopicOffsets | Unknown:
-    """The offsets of the source's topics, unless it is another Kafka than the one that was read, or other topics.
-    ``readings`` say how far they were read up to ``sequence``.
-    """
+def offsets_of_known(source: Source, read: ReadOffsets, offsets: SourceOffsets | Unknown) -> TopicOffsets | Unknown:
+    """The offsets of the source's topics, unless it is another Kafka than the one that was read, or other topics."""
     if isinstance(offsets, Unknown):
         return offsets
-    known = connection.answer(last_cluster_sql(source, sequence)).fetchone()
-    if known and offsets.cluster and known[0] != offsets.cluster:
+    if read.cluster and offsets.cluster and read.cluster != offsets.cluster:
         return Unknown(
             f"the Kafka at {offsets.bootstrap} is another one: source '{source.name}' was read from cluster "
-            f"{known[0]}, and this is {offsets.cluster}; correct kafka.bootstrap or bring the other Kafka back, or "
+            f"{read.cluster}, and this is {offsets.cluster}; correct kafka.bootstrap or bring the other Kafka back, or "
             f"read this one's topics from their beginning: `hourline reset {source.name}`"
         )
-    for topic, reading in readings.items():
+    for topic, reading in read.readings.items():
         if offsets.topic_ids.get(topic, reading.topic_id) != reading.topic_id:
             return Unknown(
                 f"topic '{topic}' of source '{source.name}' was deleted and recreated since it was read; the speed "

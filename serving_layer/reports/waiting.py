@@ -1,12 +1,13 @@
-"""What an empty answer may be waiting for: records that no finished micro-batch has read."""
+"""The records that an answer does not count yet, since no finished micro-batch has read them."""
 
 from dataclasses import dataclass
 
+from hourline_core.errors import UsageError
 from hourline_core.model import Source
 from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
 from serving_layer.reports.kafka_offsets import Offsets, SourceOffsets, Unknown
-from serving_layer.reports.unread import count_lag, find_readings, offsets_of_known
+from serving_layer.reports.unread import count_lag, find_read_offsets, offsets_of_known
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,10 @@ class WaitingRecords:
 
 def find_waiting(connection: Connection, query: str, offsets: Offsets) -> list[WaitingRecords]:
     """What each source that ``query`` names, one SELECT, has not counted by the connection's snapshot. ``offsets`` are
-    those in Kafka.
+    those in Kafka. Raises UsageError if the connection shows an earlier time.
     """
+    if connection.is_past:
+        raise UsageError("what is not counted yet is about the newest result, and this is an earlier one (as_of)")
     project = connection.project
     is_running = lease_holder(project.workspace, "speed") is not None
     found = []
@@ -63,6 +66,6 @@ def _count_waiting(
         return offsets
     if not sequence:
         return count_lag({}, offsets.topics)
-    readings = find_readings(connection, source, sequence)
-    known = offsets_of_known(connection, source, sequence, readings, offsets)
-    return known if isinstance(known, Unknown) else count_lag(readings, known)
+    read = find_read_offsets(connection, [source])[source.name]
+    known = offsets_of_known(source, read, offsets)
+    return known if isinstance(known, Unknown) else count_lag(read.readings, known)

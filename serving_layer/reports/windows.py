@@ -1,4 +1,4 @@
-"""Reports what a window's numbers are made of: `hourline explain --window`."""
+"""Reports what a window's numbers are made of: `hourline explain METRIC TIME --window`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

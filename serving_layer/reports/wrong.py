@@ -1,21 +1,18 @@
-"""Lists what is wrong now: problems of hours, and what a person should know of a source. `hourline status` and the page
-show it first.
+"""Lists what is wrong now: findings, problems of hours, and what is neither. `hourline status` and the page show it
+first.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from hourline_core.ledger.finding import Finding
 from hourline_core.ledger.problems import Problem, counted, tell_found
-from hourline_core.model import Project
-from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import hour_text
 from hourline_core.model.natural_order import natural_key
-from hourline_core.model.topics import topic_text
 from serving_layer.described import Described
-
-if TYPE_CHECKING:
-    from serving_layer.reports.status import HoursAhead, SourceStatus
+from serving_layer.reports.newest_hours import HoursAhead
+from serving_layer.reports.source_status import SourceStatus
 
 
 class Wrong(Described):
@@ -23,37 +20,53 @@ class Wrong(Described):
 
     severity: Literal["fail", "warn"]
     """`fail`: answers lack something, or an hour is blocked. `warn`: a person should know it."""
-    source: str
-    """The name of the source."""
-    metric: str | None
-    """The name of the metric. Null: it is about the source."""
+    source: str | None
+    """The name of the source. Null: it is about the speed layer, or the reports."""
     sentence: str
     """What it is, in one sentence."""
-    remedy: str
+    remedy: str = ""
     """What to do about it, or what shows more. Commands are between backquotes. Empty: only waiting helps."""
-    problem: str | None
-    """The id of the problem, which `hourline quality --problem` shows. Null: it is not a problem of hours."""
-    since: datetime | None
-    """When it was found first (UTC). Null: it is not known."""
-    hour: datetime | None
-    """The newest of its hours (UTC). Null: it has none."""
+    since: datetime | None = None
+    """Since when it is so (UTC). Null: it is not known."""
+    finding: str | None = None
+    """The kind of the finding, as in `/findings`. Null: it is none."""
+    example: str | None = None
+    """The address of one of the finding's records. Null: there is none."""
+    problem: str | None = None
+    """The id of the problem, which `hourline quality --problem ID` shows. Null: it is not a problem of hours."""
+    metric: str | None = None
+    """The name of the problem's metric. Null: it is about the source."""
+    hour: datetime | None = None
+    """The newest of the problem's hours (UTC). Null: it has none."""
 
 
 def list_wrong(
-    project: Project,
-    sources: Iterable["SourceStatus"],
-    ahead: Iterable["HoursAhead"],
+    findings: Iterable[Finding],
     problems: Iterable[Problem],
+    ahead: Iterable[HoursAhead],
+    sources: Iterable[SourceStatus],
     now: datetime,
 ) -> list[Wrong]:
     """What is wrong at ``now`` (UTC): what fails before what warns, and of these, sources before hours, and then the
     newest hours first.
     """
-    about_sources = [wrong for status in sources for wrong in _wrong_of_source(project, status, now)]
-    about_sources += map(_wrong_of_hours_ahead, ahead)
-    about_sources.sort(key=lambda wrong: natural_key(wrong.source))
+    about_sources = [*map(_wrong_by_finding, findings), *map(_wrong_of_hours_ahead, ahead)]
+    about_sources += [_wrong_in_transaction(source, now) for source in sources if source.in_transaction]
+    about_sources.sort(key=lambda wrong: natural_key(wrong.source or ""))
     of_hours = sorted(map(_wrong_of_hours, problems), key=lambda wrong: wrong.hour or now, reverse=True)
     return sorted([*about_sources, *of_hours], key=lambda wrong: wrong.severity)
+
+
+def _wrong_by_finding(one: Finding) -> Wrong:
+    return Wrong(
+        severity=one.severity,
+        source=one.source,
+        sentence=one.sentence,
+        remedy=one.remedy,
+        since=one.first,
+        finding=one.kind,
+        example=one.example,
+    )
 
 
 def _wrong_of_hours(problem: Problem) -> Wrong:
@@ -64,90 +77,29 @@ def _wrong_of_hours(problem: Problem) -> Wrong:
     return Wrong(
         severity="fail" if problem.blocks else "warn",
         source=of.source,
-        metric=of.metric,
         sentence=f"{what} {state} {counted(hours, 'hour')}" + (f" ({found})" if found else ""),
         remedy=f"`hourline quality --problem {problem.id}`",
-        problem=problem.id,
         since=problem.opened,
+        problem=problem.id,
+        metric=of.metric,
         hour=problem.hours[-1].hour,
     )
 
 
-def _wrong_of_hours_ahead(ahead: "HoursAhead") -> Wrong:
+def _wrong_of_hours_ahead(ahead: HoursAhead) -> Wrong:
     hours = f"SELECT * FROM hours WHERE name = '{ahead.source}' AND hour >= '{hour_text(ahead.first)}'"
     return Wrong(
         severity="warn",
         source=ahead.source,
-        metric=None,
         sentence=f"{ahead.events:,} event(s) are in {ahead.hours:,} hour(s) after its clock, "
         f"{hour_text(ahead.first)} … {hour_text(ahead.last)}, and do not move it",
         remedy=f'`hourline query "{hours}"` lists these hours',
-        problem=None,
-        since=None,
-        hour=None,
     )
 
 
-def _wrong_of_source(project: Project, status: "SourceStatus", now: datetime) -> Iterator[Wrong]:
-    for absent in status.waits_for:
-        yield _of_source(
-            status,
-            f"its topic '{absent.topic}' was deleted, and it has waited for a new one since "
-            f"{absent.since:%Y-%m-%d %H:%M:%S} UTC",
-            "create the topic, or restart the speed layer, which creates it: `hourline down` and `hourline up`",
-            "fail",
-            absent.since,
-        )
-    if waiting := [gap for gap in status.gaps if gap.confirmed is None]:
-        yield _of_source(
-            status,
-            f"Kafka deleted at most {sum(gap.records for gap in waiting):,} record(s) before they were read "
-            f"({', '.join(sorted({gap.gap for gap in waiting}))}); their hours are incomplete until somebody confirms "
-            "them",
-            "see `hourline gaps`",
-            "fail",
-            min(gap.accepted for gap in waiting),
-        )
-    if status.quarantined:
-        why = f"SELECT metric, message, count(*) FROM quarantine_{status.source} GROUP BY ALL"
-        yield _of_source(
-            status,
-            f"{status.quarantined:,} event(s) in quarantine: a class fails for them, so its metric does not count them",
-            f'`hourline query "{why}"` says why; mend the class and recompute',
-        )
-    branches = branches_of(project.sources.values(), project.sources[status.source])
-    if status.taken_by_none and branches and branches.counts_untaken:
-        topics = topic_text(branches.source.topic)
-        yield _of_source(
-            status, f"no branch takes {status.taken_by_none:,} record(s) of {topics}", "see `hourline graph`"
-        )
-    if status.in_transaction:
-        yield _of_source(status, _say_held_back(status, now), "", "warn", status.in_transaction_since)
-
-
-def _of_source(
-    status: "SourceStatus",
-    sentence: str,
-    remedy: str,
-    severity: Literal["fail", "warn"] = "warn",
-    since: datetime | None = None,
-) -> Wrong:
-    return Wrong(
-        severity=severity,
-        source=status.source,
-        metric=None,
-        sentence=sentence,
-        remedy=remedy,
-        problem=None,
-        since=since,
-        hour=None,
-    )
-
-
-def _say_held_back(status: "SourceStatus", now: datetime) -> str:
-    """What open transactions hold back, and since when, in words."""
-    records = f"{status.in_transaction:,} offset(s) are held back by an open transaction, and not in the lag"
-    if status.in_transaction_since is None:
-        return records
-    age = timedelta(seconds=round((now - status.in_transaction_since).total_seconds()))
-    return f"{records}; the first was sent at {status.in_transaction_since:%Y-%m-%d %H:%M:%S} UTC, {age} ago"
+def _wrong_in_transaction(status: SourceStatus, now: datetime) -> Wrong:
+    sentence = f"{status.in_transaction:,} offset(s) are held back by an open transaction, and not in the lag"
+    if since := status.in_transaction_since:
+        age = timedelta(seconds=round((now - since).total_seconds()))
+        sentence += f"; the first was sent at {since:%Y-%m-%d %H:%M:%S} UTC, {age} ago"
+    return Wrong(severity="warn", source=status.source, sentence=sentence, since=since)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.projection import ProjectedMetric
+from hourline_core.ledger.progress import BYTES_WRITER
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.model.hours import Clock
 from hourline_core.model.windows import HOURLY
@@ -72,9 +73,13 @@ class Committer:
         names = {topic_id: name for name, topic_id in list(read.origin.topic_ids.items())}
         self.offsets.refuse_repeated(part.offsets, names)
         with ThreadPoolExecutor(max_workers=len(tables.aggregations) + 2) as pool:
+            bytes_writer = [BYTES_WRITER] if part.brought_bytes else []
             archiving = [
-                pool.submit(tables.append_files, table, files, sequence)
-                for table, files in ((tables.events, part.events), (tables.rejected, part.rejected))
+                pool.submit(tables.append_files, table, files, sequence, *writers)
+                for table, files, writers in (
+                    (tables.events, part.events, []),
+                    (tables.rejected, part.rejected, bytes_writer),
+                )
                 if files
             ]
             archiving += [pool.submit(self._append_tiles, of, part, sequence) for of in tables.aggregations]

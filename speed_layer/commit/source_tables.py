@@ -7,7 +7,8 @@ So no micro-batch is ever replayed, and a lost, old or foreign checkpoint does n
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import pairwise
 
 import pyarrow as pa
@@ -88,6 +89,16 @@ class SourceTables:
             WrittenMetric(of.metric.name, of.declaration, self.complete_from[of.name]) for of in self.aggregations
         )
 
+    def note_metrics(self, last: ProgressRow, moment: datetime) -> None:
+        """Commit to progress which metrics are written from now on, in a row that reads nothing. ``last`` is the row
+        before it, ``moment`` (UTC) dates it.
+
+        If the first micro-batch did that, a row in between, such as that of a reset, would not know them.
+        """
+        row = last.without_records(self.first_sequence, last.source_clock, moment)
+        self.finish(replace(row, metrics=self.written_metrics()))
+        self.first_sequence += 1
+
     def changing(self) -> list[tuple[AggregationPlan, AggregationPlan]]:
         """The metrics that have changed: the declaration that is served, and the newer one that is promoted once it is
         covered.
@@ -118,11 +129,11 @@ class SourceTables:
             table, numbered.select(schema.names).cast(schema), {"sequence": sequence}, [SPEED_WRITER], sequence
         )
 
-    def append_files(self, table: DeltaTable, files: Sequence[NewFile], sequence: int) -> None:
-        """Commit the files that the tasks of one micro-batch have written for one table. Raises ConflictError when
-        another process writes there.
+    def append_files(self, table: DeltaTable, files: Sequence[NewFile], sequence: int, *writers: str) -> None:
+        """Commit the files that the tasks of one micro-batch have written for one table, as the newest ones of
+        ``writers``, too. Raises ConflictError when another process writes there.
         """
-        append_files(table, files, {"sequence": sequence}, [SPEED_WRITER], sequence)
+        append_files(table, files, {"sequence": sequence}, [SPEED_WRITER, *writers], sequence)
 
     def discard(self, part: Part) -> None:
         """Delete the files that tasks have written, and that will not be committed."""
@@ -142,8 +153,9 @@ def open_source_tables(
     micro-batch left.
 
     A metric that has changed has two aggregations until the new one is promoted, the older one first. ``fields`` are
-    the declared fields as Arrow columns. ``clock`` (UTC) dates a decoding that is new. Raises TableError when a table
-    does not fit the declaration, and ConflictError when another process writes to it.
+    the declared fields as Arrow columns. ``clock`` (UTC) dates a decoding that is new, and the row of progress that
+    tells metrics which are new. Raises TableError when a table does not fit the declaration, and ConflictError when
+    another process writes to it.
     """
     schemas = {
         aggregation.name: pa.schema([pa.field("sequence", pa.int64()), *aggregation.schema])
@@ -199,7 +211,7 @@ def open_source_tables(
     known = {written.name: written.complete_from for written in last.metrics} if last else {}
     following = progress.sequence + 1
     complete_from = {aggregation.name: known.get(aggregation.name, following) for aggregation in aggregations}
-    return SourceTables(
+    tables = SourceTables(
         source,
         aggregations,
         events,
@@ -215,6 +227,9 @@ def open_source_tables(
         decoding,
         stored_names(source, archived.names),
     )
+    if last and complete_from.keys() != known.keys():
+        tables.note_metrics(last, clock())
+    return tables
 
 
 def _with_own_columns(layout: Layout, source: Source, fields: pa.Schema, progress: Progress) -> pa.Schema:

@@ -15,18 +15,25 @@ from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.model import Metric
+from hourline_core.model.identity import user_measures_of
 from hourline_core.model.scratch_columns import HOUR
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import merged_columns
 from hourline_core.sql.user_functions import install_functions
 from speed_layer.intake.quarantine import split_off
+from speed_layer.intake.worker_database import database
 
 
 def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:
-    """A DuckDB in memory for the ``Fold`` of each of ``metrics``. A fold is too short for several threads."""
+    """A DuckDB in memory for the ``Fold`` of each of ``metrics``: that of this process, unless a metric has a class of
+    the user. Its functions would stay there when the class is changed.
+    """
+    declared = list(metrics)
+    if not any(map(user_measures_of, declared)):
+        return database()
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
-    install_functions(connection, metrics)
+    install_functions(connection, declared)
     return connection
 
 

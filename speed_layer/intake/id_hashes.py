@@ -4,13 +4,11 @@ They are the lower half of MD5 over text. DuckDB's own hash is faster, and too w
 four were taken for others. The hashes are compared within one run of the speed layer, and stored nowhere.
 """
 
-from functools import cache
-
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from hourline_core.model.scratch_columns import HOUR, ID, ID_HASH
+from speed_layer.intake.worker_database import connect
 
 
 def with_id_hash(events: pa.Table) -> pa.Table:
@@ -20,7 +18,7 @@ def with_id_hash(events: pa.Table) -> pa.Table:
     # As text, ["a, b"] and ["a", "b"] look alike. -0.0 is 0.0.
     value = f"to_json({ID})" if pa.types.is_nested(kind) else f"({ID} + 0)" if pa.types.is_floating(kind) else ID
     text = f"{value}::VARCHAR || '/' || epoch_us({HOUR})"
-    connection = _connection()
+    connection = connect()
     connection.register("hashed", hashed)
     try:
         found = connection.execute(
@@ -28,17 +26,9 @@ def with_id_hash(events: pa.Table) -> pa.Table:
         )
         hashes = found.to_arrow_table()["h"].combine_chunks()
     finally:
-        connection.unregister("hashed")
+        connection.close()
     # Of unsigned numbers, the bits are kept.
     signed = pa.array(
         hashes.fill_null(0).to_numpy().view(np.int64), mask=hashes.is_null().to_numpy(zero_copy_only=False)
     )
     return events.drop_columns([ID]).append_column(ID_HASH, signed)
-
-
-@cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    """One of this process. The rows of its answers are in the order of those that are hashed."""
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection

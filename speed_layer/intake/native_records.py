@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Mapping
 from datetime import datetime
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +33,7 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.sql.literals import identifier
 from hourline_core.validation.validator import Validator, is_validated_natively
 from speed_layer.intake.headers import headers_of
+from speed_layer.intake.worker_database import connect
 
 _KAFKA_TIMESTAMP_TYPES, _TIMESTAMP_TYPES = pa.array([0, 1], pa.int32()), pa.array(["create", "log_append"])
 
@@ -76,8 +76,7 @@ class NativeRecords:
             for name, sql in expressions.items()
         )
         self._query = f"SELECT {', '.join(columns)} FROM rows" if expressions else ""
-        self._connection = duckdb.connect(config={"threads": 1})
-        self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection = connect()
 
     def evaluate(self, records: pa.Table) -> pa.Table:
         """What ``RecordPlan.apply`` gives for ``records`` of other sources. VALUE_CRC is null but for the last record

@@ -113,6 +113,8 @@ class Part:
     """The number of events that metrics do not count, because a class of theirs fails for them."""
     validated_again: int = 0
     """The number of events that were rejected before, and are validated again."""
+    brought_bytes: int = 0
+    """The number of records that were archived without their bytes, which are archived now."""
     arrived: datetime | None = None
     """When the records arrived (UTC). None: there are none."""
     latest: datetime | None = None
@@ -142,6 +144,7 @@ class Part:
             self.not_taken + other.not_taken,
             self.quarantined + other.quarantined,
             self.validated_again + other.validated_again,
+            self.brought_bytes + other.brought_bytes,
             max(filter(None, (self.arrived, other.arrived)), default=None),
             max(filter(None, (self.latest, other.latest)), default=None),
             _spanned(self.offsets, other.offsets),

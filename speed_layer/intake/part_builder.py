@@ -15,6 +15,7 @@ from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import QUARANTINE_SCHEMA, REJECTED_SCHEMA
 from hourline_core.ledger.source_clock import NO_TIMES, Micros
+from hourline_core.model.decoding import BYTES_ALONE
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     DECODING,
@@ -29,6 +30,7 @@ from hourline_core.model.scratch_columns import (
     OUTCOME,
     PARTITION,
     PLACE,
+    REASON,
     TOPIC_ID,
     VALUE,
     VALUE_SIZE,
@@ -79,6 +81,7 @@ class PartBuilder:
         rows = with_topic_ids(rows, self._assignment.topic_ids)
         counted = self._assignment.counted
         skipped = counted.mark(rows)
+        brought = self._bring_bytes(rows)
         if self._plan.source.explode:
             rows = with_kept_values(rows, skipped, raw=self._plan.source.raw)
         fresh = self._mark_duplicates(keep(rows, pa.array(~skipped)))
@@ -92,6 +95,7 @@ class PartBuilder:
             not_taken=with_outcome(fresh, *NOT_TAKEN_OUTCOMES).num_rows,
             quarantined=self._fold(accepted),
             validated_again=known.rejected,
+            brought_bytes=brought,
             arrived=pc.max(rows[ARRIVED]).as_py(),
             latest=pc.max(with_outcome(fresh, "accepted")[EVENT_TIME]).as_py(),
             topics={topic_id: self._of_topic(fresh, topic_id) for topic_id in pc.unique(rows[TOPIC_ID]).to_pylist()},
@@ -122,6 +126,23 @@ class PartBuilder:
                 name: [self._folds[name].merge(tiles)] for name, tiles in self._tiles.items() if any(map(len, tiles))
             },
         )
+
+    def _bring_bytes(self, rows: pa.Table) -> int:
+        """Archive the bytes alone of records whose events were archived without them. Returns their number."""
+        counted = self._assignment.counted
+        if not counted.without_bytes:
+            return 0
+        firsts = pc.and_(pc.equal(rows[PLACE], 0), pc.is_valid(rows[VALUE]))
+        records = keep(rows, pc.and_(firsts, pa.chunked_array([pa.array(counted.mark_without_bytes(rows))])))
+        if records.num_rows:
+            own = {REASON: pa.nulls(records.num_rows, pa.string())}
+            own[DECODING] = pa.array([BYTES_ALONE] * records.num_rows, pa.string())
+            for name, column in own.items():
+                records = records.drop_columns([name] if name in records.column_names else []).append_column(
+                    name, column
+                )
+            self._rejected.write(self._numbered(rejected_to_archive(records)))
+        return int(records.num_rows)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
         """The rows with DUPLICATE (boolean)."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from hourline_core.ledger.read_offsets import Range
 from hourline_core.model.scratch_columns import NOT_TAKEN_OUTCOMES, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
-from speed_layer.intake.sorted_arrays import Integers, is_among
+from speed_layer.intake.sorted_arrays import Integers, distinct, is_among
 
 Marks = npt.NDArray[np.bool_]
 Partition = tuple[str, int]
@@ -48,12 +48,19 @@ class CountedRecords:
     """The offsets of rejected events, sorted."""
     partly_rejected: frozenset[tuple[str, int, int, int]] = frozenset()
     """The addresses of rejected events of records of which something else is archived."""
+    without_bytes: Mapping[Partition, Integers] = field(default_factory=dict)
+    """The offsets of archived records whose bytes were not kept: sorted, each once."""
     has_not_taken: bool = False
     """Whether records without an event that are kept nowhere are those of another branch."""
 
-    def plus(self, ahead: Mapping[Partition, list[Range]], archived: pa.Table, rejected: pa.Table) -> "CountedRecords":
-        """These, and the records ``ahead`` of another topic. The tables have the addresses of its events."""
-        in_archive = {partition: np.unique(offsets) for partition, offsets in offsets_by_partition(archived).items()}
+    def plus(
+        self, ahead: Mapping[Partition, list[Range]], archived: pa.Table, rejected: pa.Table, without_bytes: pa.Table
+    ) -> "CountedRecords":
+        """These, and the records ``ahead`` of another topic. The tables have the addresses of its events, the last one
+        those of archived ones whose bytes were not kept.
+        """
+        lacking = {partition: distinct(offsets) for partition, offsets in offsets_by_partition(without_bytes).items()}
+        in_archive = {partition: distinct(offsets) for partition, offsets in offsets_by_partition(archived).items()}
         all_archived = {**self.archived, **in_archive}
         # Of records of which something else is archived: there are none but exploded ones.
         partly = rejected.filter(pa.array(_mark(rejected, all_archived, is_among)))
@@ -64,21 +71,22 @@ class CountedRecords:
             archived=all_archived,
             rejected={**self.rejected, **offsets_by_partition(rejected)},
             partly_rejected=self.partly_rejected | frozenset(addresses),
+            without_bytes={**self.without_bytes, **lacking},
         )
 
     def without(self, partitions: Collection[Partition]) -> "CountedRecords":
         """These without some partitions."""
-        ahead, archived, rejected = (
+        ahead, archived, rejected, without_bytes = (
             {of: held for of, held in by_partition.items() if of not in partitions}
-            for by_partition in (self.ahead, self.archived, self.rejected)
+            for by_partition in (self.ahead, self.archived, self.rejected, self.without_bytes)
         )
-        return replace(self, ahead=ahead, archived=archived, rejected=rejected)  # type: ignore[arg-type]
+        return replace(self, ahead=ahead, archived=archived, rejected=rejected, without_bytes=without_bytes)  # type: ignore[arg-type]
 
     def within(self, offsets: Mapping[Partition, Range]) -> "CountedRecords":
         """Those of these offsets."""
-        archived, rejected = (
+        archived, rejected, without_bytes = (
             {of: some for of in offsets.keys() & held.keys() if len(some := _between(held[of], *offsets[of]))}
-            for held in (self.archived, self.rejected)
+            for held in (self.archived, self.rejected, self.without_bytes)
         )
         ahead = {
             of: [(max(first, start), min(last, end)) for first, last in self.ahead[of] if first < end and last > start]
@@ -90,7 +98,9 @@ class CountedRecords:
             for address in self.partly_rejected
             if (span := offsets.get(address[:2])) and span[0] <= address[2] < span[1]
         )
-        return CountedRecords({of: spans for of, spans in ahead.items() if spans}, archived, rejected, partly)
+        return CountedRecords(
+            {of: spans for of, spans in ahead.items() if spans}, archived, rejected, partly, without_bytes=without_bytes
+        )
 
     def mark(self, rows: pa.Table) -> Marks:
         """Return by row whether it (TOPIC_ID, PARTITION, OFFSET, PLACE, OUTCOME) counts already and is to be
@@ -106,12 +116,16 @@ class CountedRecords:
         passed: Marks = archived | (without_event & _mark(addresses, self.ahead, _within))
         return passed
 
+    def mark_without_bytes(self, rows: pa.Table) -> Marks:
+        """Return by row (TOPIC_ID, PARTITION, OFFSET) whether its record is archived without its bytes."""
+        return _mark(rows, self.without_bytes, is_among)
+
     def find(self, rows: pa.Table) -> CountedBefore:
         """What the records of ``rows``, which are validated again, count as already."""
         records = rejected = in_no_table = 0
         again = offsets_by_partition(rows) if self.ahead else {}
         for partition in again.keys() & self.ahead.keys():
-            offsets = np.unique(again[partition])
+            offsets = distinct(again[partition])
             offsets = offsets[_within(offsets, self.ahead[partition])]
             refused, archived = (held.get(partition, _NONE) for held in (self.rejected, self.archived))
             records += len(offsets)

@@ -7,6 +7,12 @@ reads it again also takes back that it was rejected. So over all of progress, ``
 records read. The old verdict stays until then, so a second reset loses nothing.
 What a source has archived or rejected stays its own, whatever its branch becomes.
 
+A source may have archived records without their bytes, and keep bytes now. When such a record is read again, its bytes
+go into a row of the table of rejected records. So it can be decoded anew, too. Nothing else changes.
+
+A topic that comes back while its source is read is no reset. Nothing of it is validated again: progress does not tell
+decoding anew to wait for that.
+
 Places are those of the declaration by which a record was read first. If something of it is archived, only the places
 that were rejected are validated again: a changed ``explode`` makes no further events of it. A record of which nothing
 is archived is read as if it were new, and all that it counted as is taken back.
@@ -15,7 +21,6 @@ is archived is read as if it were new, and all that it counted as is taken back.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -23,14 +28,15 @@ from deltalake import DeltaTable
 from hourline_core.ledger.layout import FROM_HOUR
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import ProgressRow
+from hourline_core.ledger.read_again import Where, rows_of_topic, validated_again
 from hourline_core.ledger.read_offsets import Range, Reading
-from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
+from hourline_core.model.decoding import BYTES_ALONE
+from hourline_core.model.scratch_columns import DECODING, OFFSET, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage import commits
-from speed_layer.intake.sorted_arrays import Integers
-from speed_layer.recovery.counted_records import CountedRecords, Partition, offsets_by_partition
+from speed_layer.recovery.counted_records import CountedRecords, Partition
 
-Where = list[list[tuple[str, str, int]]]
-_NONE: Integers = np.empty(0, dtype=np.int64)
+_RECORD = [TOPIC_ID, PARTITION, OFFSET]
+_IS_VERDICT = f"(decoding IS NULL OR decoding <> '{BYTES_ALONE}')"
 _ADDRESSES = pa.schema({TOPIC_ID: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()})
 
 
@@ -45,14 +51,19 @@ class Reprocessing:
         events: DeltaTable,
         rejected: DeltaTable,
         topic_ids: Collection[str],
-        decoded: Callable[[], Iterable[DeltaTable]] = list,
+        decoded: Callable[[], Iterable[DeltaTable]],
+        lost: Collection[str],
     ) -> None:
+        """``decoded`` gives the tables of decoding anew, fenced (see ``ledger/read_again.py``). ``lost`` are the
+        decodings whose records' bytes were not kept, if they are to be kept now.
+        """
+        self._lost = pa.array(list(lost), pa.string())
         self._progress, self._events, self._rejected_records = progress, events, rejected
         self._decoded = decoded
         self._met = set(topic_ids)
         self._counted = CountedRecords()
         for topic_id, reading in progress.readings(topic_ids).items():
-            self._expect(topic_id, reading, reading.next_offsets)
+            self._expect(topic_id, reading, reading.next_offsets, validates=True)
 
     def is_met(self, topic_ids: Collection[str]) -> bool:
         """Whether all of these topics are known here."""
@@ -65,7 +76,7 @@ class Reprocessing:
         new = set(topic_ids) - self._met
         self._met |= new
         for topic_id, reading in self._progress.readings(new).items():
-            self._expect(topic_id, reading, dict.fromkeys(reading.read, 0))
+            self._expect(topic_id, reading, dict.fromkeys(reading.read, 0), validates=False)
 
     def counted_within(self, offsets: Mapping[Partition, Range]) -> CountedRecords:
         """What counts already of these offsets, by topic id and partition."""
@@ -84,48 +95,54 @@ class Reprocessing:
         if passed:
             self._counted = self._counted.without(passed)
 
-    def _expect(self, topic_id: str, reading: Reading, next_offsets: Mapping[int, int]) -> None:
+    def _expect(self, topic_id: str, reading: Reading, next_offsets: Mapping[int, int], *, validates: bool) -> None:
+        """Take up what counts already of a topic that is read from ``next_offsets`` on. ``validates``: what was
+        rejected of it is validated again.
+        """
         starts = {
             partition: offset for partition, offset in next_offsets.items() if offset < (reading.end(partition) or 0)
         }
+        if not starts:
+            return
         ahead = {(topic_id, partition): reading.read[partition] for partition in starts}
-        archived, refused = (
-            _addresses_from(table, topic_id, starts) for table in (self._events, self._rejected_records)
-        )
+        archived, without_bytes = self._archived_from(topic_id, starts)
+        refused, brought = self._rejected_from(topic_id, starts)
+        without_bytes = without_bytes.join(brought, _RECORD, join_type="left anti")
+        if not validates:
+            archived, refused = pa.concat_tables([archived, refused]), refused.slice(0, 0)
         for table in self._decoded() if refused.num_rows else ():
             accepted = _accepted_anew(table, topic_id, starts)
             archived = pa.concat_tables([archived, accepted])
             refused = refused.join(accepted, _ADDRESSES.names, join_type="left anti")
-        self._counted = self._counted.plus(ahead, archived, refused)
+        self._counted = self._counted.plus(ahead, archived, refused, without_bytes)
+
+    def _archived_from(self, topic_id: str, starts: Mapping[int, int]) -> tuple[pa.Table, pa.Table]:
+        """The addresses of archived events from the offsets ``starts`` on, and of those without the bytes of their
+        records.
+        """
+        rows = _rows_from(self._events, topic_id, starts, *([DECODING] if len(self._lost) else []))
+        addresses = rows.select(_ADDRESSES.names).cast(_ADDRESSES)
+        if not len(self._lost):
+            return addresses, addresses.slice(0, 0)
+        made = pc.fill_null(rows[DECODING].cast(pa.string()), "")
+        return addresses, addresses.filter(pc.is_in(made, self._lost))
+
+    def _rejected_from(self, topic_id: str, starts: Mapping[int, int]) -> tuple[pa.Table, pa.Table]:
+        """The addresses of rejected events, and of records of which there are only the bytes."""
+        rows = _rows_from(self._rejected_records, topic_id, starts, "decoding")
+        has_bytes_alone = pc.fill_null(pc.equal(rows["decoding"].cast(pa.string()), BYTES_ALONE), False)
+        addresses = rows.select(_ADDRESSES.names).cast(_ADDRESSES)
+        return addresses.filter(pc.invert(has_bytes_alone)), addresses.filter(has_bytes_alone)
 
 
 def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow) -> None:
     """Delete from ``rejected`` the events of a topic's records that a finished micro-batch has validated again. ``row``
     is its row of progress for the topic, one of the newest ones.
 
-    The rows of that micro-batch, in events and in rejected, say which records these are. Raises ConflictError when
-    another process writes there.
+    Raises ConflictError when another process writes there.
     """
-    where: Where = [
-        [
-            ("partition", "=", read.partition),
-            ("offset", ">=", read.first),
-            ("offset", "<=", read.last),
-        ]
-        for read in row.offsets
-    ]
-    if not where:
-        return
-    there = _of_topic(rejected, row.topic_id, where, "sequence")
-    before = there.filter(pc.less(there["sequence"], row.sequence))
-    if not before.num_rows:
-        return
-    now = [_of_topic(events, row.topic_id, [[*one, ("sequence", "=", row.sequence)] for one in where])]
-    now.append(there.filter(pc.equal(there["sequence"], row.sequence)).drop_columns("sequence"))
-    validated = offsets_by_partition(pa.concat_tables(now))
     dropped = []
-    for (topic_id, partition), offsets in offsets_by_partition(before).items():
-        again = np.isin(offsets, validated.get((topic_id, partition), _NONE))
+    for partition, offsets, again in validated_again(events, rejected, row):
         if again.any():
             # Only few offsets, if any, were not read again (compacted away since). Naming these keeps the predicate
             # short.
@@ -135,13 +152,9 @@ def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow)
                 f"AND offset <= {offsets[again].max()}{kept})"
             )
     if dropped:
-        predicate = f"sequence < {row.sequence} AND topic_id = '{row.topic_id}' AND ({' OR '.join(dropped)})"
+        verdicts = f"sequence < {row.sequence} AND topic_id = '{row.topic_id}' AND {_IS_VERDICT}"
+        predicate = f"{verdicts} AND ({' OR '.join(dropped)})"
         commits.delete(rejected, predicate, {"validated again": row.sequence})
-
-
-def _addresses_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> pa.Table:
-    """The addresses of what is in ``table`` of a topic, from the offset in ``starts`` (by partition) on."""
-    return _rows_from(table, topic_id, starts).cast(_ADDRESSES) if starts else _ADDRESSES.empty_table()
 
 
 def _accepted_anew(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) -> pa.Table:
@@ -155,15 +168,6 @@ def _accepted_anew(table: DeltaTable, topic_id: str, starts: Mapping[int, int]) 
 
 def _rows_from(table: DeltaTable, topic_id: str, starts: Mapping[int, int], *columns: str) -> pa.Table:
     where: Where = [[("partition", "=", partition), ("offset", ">=", offset)] for partition, offset in starts.items()]
-    rows = _of_topic(table, topic_id, where, PLACE, *columns)
-    return rows.set_column(3, PLACE, pc.fill_null(rows[PLACE], 0))
-
-
-def _of_topic(table: DeltaTable, topic_id: str | None, where: Where, *columns: str) -> pa.Table:
-    """TOPIC_ID, PARTITION, OFFSET, and other ``columns`` of the rows of a topic. pyarrow cannot filter by text in files
-    of several topics that this process has just written: their statistics have another type of text.
-    """
-    rows = table.to_pyarrow_table(columns=["topic_id", "partition", "offset", *columns], filters=where)
-    rows = rows.set_column(0, "topic_id", rows["topic_id"].cast(pa.string()))
-    own = rows.filter(pc.equal(rows["topic_id"], pa.scalar(topic_id, pa.string())))
-    return own.rename_columns([TOPIC_ID, PARTITION, OFFSET, *columns])
+    rows = rows_of_topic(table, topic_id, where, PLACE, *columns)
+    rows = rows.rename_columns([TOPIC_ID, PARTITION, OFFSET, PLACE, *columns])
+    return rows.set_column(3, PLACE, pc.fill_null(rows[PLACE].cast(_ADDRESSES.field(PLACE).type), 0))

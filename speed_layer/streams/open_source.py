@@ -9,7 +9,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import empty_events
-from hourline_core.ledger.decoded_tables import open_decoded
+from hourline_core.ledger.decoded_tables import fence_decoded
+from hourline_core.ledger.decodings import read_decodings
 from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot
@@ -49,21 +50,20 @@ def open_source(
     fields = empty_events(spark, source).select(*source.event_fields).withColumnsRenamed(stored_names(source))
     fields_schema = nullable_schema(to_arrow_schema(fields.schema, timezone="UTC"))
     source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, clock)
-    deduplicator = Deduplicator(source.id_horizon)
-    if source.id and source_tables.clock.time:
-        archived = archived_id_hashes(
-            spark,
-            source,
-            Layout.of(project).events(source),
-            source_tables.events,
-            source_tables.clock.time - source.id_horizon,
-        )
-        deduplicator.remember(archived, source_tables.clock.time)
-    decoded = partial(open_decoded, Layout.of(project), source)
-    reprocessing = Reprocessing(
-        source_tables.progress, source_tables.events, source_tables.rejected, topic_ids, decoded
-    )
     settings = project.settings.speed
+    sharing = sum(one.id is not None for one in project.sources.values())
+    deduplicator = Deduplicator(
+        source.id_horizon, bytes_of(settings.ids_in_memory) // max(sharing, 1), project.workspace
+    )
+    if source.id and (time := source_tables.clock.time):
+        address, since = Layout.of(project).events(source), time - source.id_horizon
+        for archived in archived_id_hashes(spark, source, address, source_tables.events, since):
+            deduplicator.remember(archived, time)
+    decoded = partial(fence_decoded, Layout.of(project), source)
+    lost = [one.hash for one in read_decodings(source_tables.events) if source.raw and not one.raw]
+    reprocessing = Reprocessing(
+        source_tables.progress, source_tables.events, source_tables.rejected, topic_ids, decoded, lost
+    )
     size = MicroBatchSize(settings.max_records_per_batch, bytes_of(settings.max_bytes_per_batch))
     branches = branches_of(project.sources.values(), source, reads_alone=reads_alone)
     projection = Projection(aggregations)

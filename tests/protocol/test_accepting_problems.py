@@ -54,7 +54,8 @@ def ids(tables: BareTables) -> dict[str | None, str]:
 def shown(tables: BareTables) -> dict[str | None, str]:
     """What the commands of the cards accept, by metric."""
     given = {
-        problem.metric: re.findall(r"--accept (\S+)", problem.accept or "") for problem in quality(tables).problems
+        problem.metric: re.findall(r"accept (\S+) --reason", problem.accept or "")
+        for problem in quality(tables).problems
     }
     return {metric: one for metric, (one,) in given.items()}
 
@@ -105,7 +106,7 @@ def test_an_hour_that_another_problem_blocks_too_waits_for_both(tables: BareTabl
     assert second.accept is None
     assert f"{first} blocks all of these hours, too; accepting both publishes 4 hours" in (second.waits_for or "")
     other, newest = second.id, 3
-    with pytest.raises(UsageError, match=f"look at {first}, and .* --accept {first}@3 --accept {other}@2 --reason"):
+    with pytest.raises(UsageError, match=f"look at {first}, and .* accept {first}@3 {other}@2 --reason"):
         accept_problems(tables.project, [f"{other}@{newest}"], "ada", "a sale", wall_clock)
     done = accept_problems(tables.project, [f"{first}@{newest}"], "ada", "a sale", wall_clock)
     assert done.left == {other: [("totals", hour(3))]}
@@ -122,9 +123,9 @@ def test_an_hour_that_failed_after_the_problem_was_shown_is_not_published(tables
     assert sorted(done.published) == [("totals", hour(number)) for number in (0, 1, 5)]
     assert done.since == [("totals", hour(number)) for number in (3, 7)]
     assert {cell for cell in blocked(tables) if cell[0] == "totals"} == {("totals", 3), ("totals", 7)}
-    with pytest.raises(UsageError, match=f"failed again since that was shown, .*--accept {shown(tables)['totals']} "):
+    with pytest.raises(UsageError, match=f"failed again since that was shown, .*accept {shown(tables)['totals']} "):
         accept_problems(tables.project, [seen], "ada", "a sale", wall_clock)
-    with pytest.raises(UsageError, match=f"look at its 2 hours .*--accept {shown(tables)['totals']} "):
+    with pytest.raises(UsageError, match=f"look at its 2 hours .*accept {shown(tables)['totals']} "):
         accept_problems(tables.project, [ids(tables)["totals"]], "ada", "a sale", wall_clock)
     tables.check()
 
@@ -147,7 +148,7 @@ def test_what_another_process_does_between_two_publications_is_not_overwritten(
 
 
 def test_the_overview_is_written_once_after_all_publications(tables: BareTables) -> None:
-    with patch("batch_layer.accept.renew_overview") as renewed:
+    with patch("batch_layer.accept.follow") as renewed:
         accept_problems(tables.project, [shown(tables)["totals"]], "ada", "a sale", wall_clock)
     assert renewed.call_count == 1
 

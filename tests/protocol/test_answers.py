@@ -218,9 +218,9 @@ def test_the_command_line_refuses_and_says_as_of_what(
     assert "of 'totals' 2024-03-01T01:00Z blocked" in said
     assert query(good, "--strict", "--format", "csv") == (0, "n\n2\n", "")
     assert query(good) == (0, "n\n2\n", "")
-    assert query(good, terminal=True) == (0, "n\n2\n", "as of p1-clicks.2 · 1 provisional\n")
-    assert query(outside, terminal=True)[2] == "as of p1-clicks.2\n"
-    assert query(good, "--format", "csv", terminal=True) == (0, "n\n2\n", "")
+    assert query(good, terminal=True) == (0, "n\n2\n", "as of p1-clicks.3 · 1 provisional\n")
+    assert query(outside, terminal=True)[2] == "as of p1-clicks.3\n"
+    assert query(good, "--format", "csv", terminal=True) == (0, "n\n2\n", "as of p1-clicks.3 · 1 provisional\n")
 
 
 def where(metric: str) -> str:

@@ -11,7 +11,9 @@ import pytest
 from batch_layer.accept import accept
 from hourline_core.errors import UsageError
 from hourline_core.ledger.pending_declarations import PendingDeclaration, find_pending
+from hourline_core.ledger.progress_rows import Position, ProgressRow
 from hourline_core.ledger.snapshot import take_snapshot
+from speed_layer.reset import MetricReset
 from tests.support.protocol_machine import BASE, HOURS, Protocol, factor
 
 
@@ -126,6 +128,37 @@ def test_a_declaration_is_pending_from_its_change_until_it_is_promoted(protocol:
     assert (one.served, one.served_since) == (second, BASE), "since it was promoted"
     protocol.new_metric()
     assert pending(protocol) == [replace(one, is_started=True)], "a new metric that is written has answers"
+
+
+@pytest.mark.parametrize("reset", ["source", "metric"])
+def test_a_declaration_that_was_promoted_before_any_event_came_stays_promoted(protocol: Protocol, reset: str) -> None:
+    protocol.new_metric()
+    arrive(protocol, [0, 1])
+    protocol.metric_changes(2, restarted=True)
+    protocol.everything_recomputed()
+    assert (served(protocol), pending(protocol)) == (2, [])
+    if reset == "metric":
+        MetricReset(protocol.project, protocol.project.metrics["copies"]).apply(BASE)
+    else:
+        reset_source(protocol)
+    assert (served(protocol), pending(protocol)) == (2, [])
+    protocol.metric_changes(3, restarted=False)
+    assert served(protocol) == 2, "readers keep the answers that they had"
+    protocol.restart()
+    assert served(protocol) == 2
+    protocol.metric_changes(2, restarted=True)
+    assert (served(protocol), pending(protocol)) == (2, [])
+    protocol.reads_are_exact()
+
+
+def reset_source(protocol: Protocol) -> None:
+    """Let the source be read on where it was."""
+    progress = protocol.source_tables.progress
+    last, position = progress.last_row(), (Position(0, protocol.offset, protocol.offset),)
+    topic, sequence = ("topic-id", "clicks"), progress.sequence + 1
+    row = ProgressRow.of_source_reset(last, sequence, topic, position, (), BASE, None, ())
+    progress.reset([row], {}, of_metric=False)
+    protocol.restart()
 
 
 def pending(protocol: Protocol) -> list[PendingDeclaration]:

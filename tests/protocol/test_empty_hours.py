@@ -66,12 +66,10 @@ def tables(tmp_path: Path) -> Iterator[BareTables]:
 def states(tables: BareTables, metric: str = "totals") -> dict[int, tuple[str, int, bool]]:
     """By hour: the state, the number of events, and whether it has closed."""
     with serving_layer.connect(tables.project) as connection:
-        rows = connection.answer(f"SELECT hour, state, events, closed FROM hours WHERE name = '{metric}'").fetchall()
+        rows = connection.sql(f"SELECT hour, state, events, closed FROM hours WHERE name = '{metric}'").fetchall()
         of_source = "SELECT hour, state, events, closed FROM hours WHERE kind = 'source' ORDER BY hour"
         shown = report_status(connection, 24, {SOURCE.name: SourceOffsets({})}).hours
-        assert [(one.hour, one.state, one.events, one.closed) for one in shown] == connection.answer(
-            of_source
-        ).fetchall()
+        assert [(one.hour, one.state, one.events, one.closed) for one in shown] == connection.sql(of_source).fetchall()
     return {number_of(moment): (state, events, closed) for moment, state, events, closed in rows}
 
 
@@ -105,7 +103,7 @@ def test_hours_without_events_are_published_without_spark(tables: BareTables) ->
         for path in sorted(Path(tables.layout.root, table).glob("*/*")):
             assert DeltaTable(path).to_pyarrow_table().num_rows == 0
     with serving_layer.connect(tables.project) as connection:
-        published = connection.answer("SELECT DISTINCT hour FROM publications WHERE current ORDER BY hour").fetchall()
+        published = connection.sql("SELECT DISTINCT hour FROM publications WHERE current ORDER BY hour").fetchall()
         assert [number_of(moment) for (moment,) in published] == [1, 2, 4]
         explained = explain_number(connection, "totals", hour(1))
     assert (explained.state, explained.groups, explained.events.events) == ("final", 0, 0)
@@ -209,7 +207,7 @@ def final_tables(tables: BareTables) -> list[Path]:
 
 def answer(tables: BareTables) -> dict[Any, Any]:
     with serving_layer.connect(tables.project) as connection:
-        found = dict(connection.answer("SELECT hour, n FROM totals").fetchall())
+        found = dict(connection.sql("SELECT hour, n FROM totals").fetchall())
     assert found == expected("totals", EVENTS[: tables.offset])
     return found
 

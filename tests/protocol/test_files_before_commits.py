@@ -40,4 +40,4 @@ def test_a_file_that_is_gone_before_its_commit_ends_the_micro_batch_and_nothing_
     speed.micro_batch(FAILING)
     speed.check()
     with serving_layer.connect(speed.project) as connection:
-        assert connection.answer("SELECT count(*) FROM events_visits").fetchall() == [(5,)]
+        assert connection.sql("SELECT count(*) FROM events_visits").fetchall() == [(5,)]

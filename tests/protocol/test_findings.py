@@ -1,22 +1,29 @@
 """Findings open by what arrives, and close by themselves when the cause has gone. All thresholds are the defaults."""
 
 import json
+import re
+import shlex
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
 from batch_layer.findings import look_and_record
+from hourline import load_project
 from hourline.cli import app
 from hourline.exit_status import FOUND, MISTAKE
+from hourline_core.errors import UsageError
 from hourline_core.ledger.confirmations import confirm_gap
 from hourline_core.ledger.findings import read_findings
 from hourline_core.ledger.layout import Layout
 from hourline_core.model.hours import HOUR, Clock, wall_clock
 from hourline_core.storage.opening import exists
 from serving_layer.connection import Connection
-from serving_layer.reports.findings import find_findings
+from serving_layer.http.server import Server
+from serving_layer.reports.findings import SourceFinding, describe_finding, find_findings
 from speed_layer.commit.progress_compaction import compact_progress
 from tests.support.arrivals import Arrivals
 from tests.support.bare_tables import hour
@@ -169,6 +176,36 @@ def test_a_gap_is_found_until_a_person_confirms_it(arrivals: Arrivals) -> None:
     assert arrivals.found(now) == {}
 
 
+def run(monkeypatch: pytest.MonkeyPatch, arrivals: Arrivals, command: str) -> str:
+    """What a command of ``hourline`` says of the project, on both streams. It must succeed."""
+    monkeypatch.setattr("hourline_core.model.load_project", lambda *_, **__: arrivals.project)
+    done = CliRunner().invoke(app, shlex.split(command), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command_that_a_gap_names_ends_it(arrivals: Arrivals, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = arrivals.arrive_hourly(hour(0), 2)
+    arrivals.lose(1, 1)
+    listing, confirming = re.findall("`hourline ([^`]+)`", arrivals.the("gap", now).remedy)
+    assert "clicks." in run(monkeypatch, arrivals, listing)
+    run(monkeypatch, arrivals, confirming.replace("…", "it was a test"))
+    assert arrivals.found(now) == {}
+
+
+def test_the_commands_that_show_more_of_a_finding_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrivals = Arrivals(tmp_path, branch="n = 1", id="n")
+    now = arrivals.arrive_hourly(hour(0), 2)
+    arrivals.arrive(now, 90, late=90, duplicates=150, taken_by_none=1, not_taken=0, rejected=200)
+    found = arrivals.found(now)
+    assert {"late", "duplicates", "taken_by_none", "rejected"} <= found.keys()
+    shown = re.compile("`hourline ((?:query|status|graph)[^`]*)`")
+    commands = {command for one in found.values() for command in shown.findall(one.remedy)}
+    assert len(commands) >= 2
+    for command in commands:
+        assert run(monkeypatch, arrivals, command)
+
+
 def test_shares_of_late_repeated_and_untaken_records_are_found(tmp_path: Path) -> None:
     arrivals = Arrivals(tmp_path, branch="n = 1", id="n")
     now = arrivals.arrive_hourly(hour(0), 2)
@@ -179,11 +216,19 @@ def test_shares_of_late_repeated_and_untaken_records_are_found(tmp_path: Path) -
     assert arrivals.found(now + 2 * HOUR) == {}
 
 
-def test_ids_in_memory_are_those_within_the_horizon(tmp_path: Path) -> None:
-    arrivals = Arrivals(tmp_path, id="n", findings={"ids_in_memory": "1m"})
+def test_records_that_a_branch_takes_since_are_not_found(tmp_path: Path) -> None:
+    for branch, kinds in (("n = 1", ["taken_by_none"]), ("otherwise", [])):
+        arrivals = Arrivals(tmp_path / branch, branch=branch)
+        now = arrivals.arrive_hourly(hour(0), 2)
+        arrivals.arrive(now, 90, taken_by_none=1, not_taken=0)
+        assert list(arrivals.found(now)) == kinds
+
+
+def test_remembered_ids_are_those_within_the_horizon(tmp_path: Path) -> None:
+    arrivals = Arrivals(tmp_path, id="n", findings={"remembered_ids": "1m"})
     now = arrivals.arrive_hourly(hour(0), 2)
     arrivals.arrive(now, 1 << 17)
-    assert list(arrivals.found(now)) == ["ids_in_memory"]
+    assert list(arrivals.found(now)) == ["remembered_ids"]
     arrivals.arrive(now + 25 * HOUR, 20)
     arrivals.recompute()
     assert arrivals.found(now + 25 * HOUR) == {}
@@ -238,7 +283,7 @@ def test_every_command_says_what_is_found(tmp_path: Path) -> None:
     assert lines[:3] == ["1 finding needs you.", "", "clicks  fail  all rejected"]
     assert lines[3].startswith("found    every record since")
     assert lines[-2].startswith("remedy   mend the producer; or correct sources/clicks.yaml, restart the speed layer")
-    assert "findings: clicks: all rejected (fail); `hourline quality` says what to do" in run("status")
+    assert "clicks: every record since" in run("status")
     assert "clicks: every record since" in run("plan", "--results", str(tmp_path / "plan.json"))
     assert json.loads((tmp_path / "plan.json").read_text())["findings"] is True
     run("recompute", "--results", str(tmp_path / "done.json"), status=FOUND)
@@ -258,6 +303,51 @@ def test_every_command_says_what_is_found(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "plan.json").read_text())["findings"] is False
     assert "closed at " in run("quality")
     assert "every record since" not in (tmp_path / ".hourline" / "quality" / "index.html").read_text()
+
+
+def test_sql_python_http_and_the_command_list_the_same(tmp_path: Path) -> None:
+    arrivals = Arrivals(write_project(tmp_path, FILES))
+    arrivals.arrive(wall_clock(), 100)
+    sequence = arrivals.lose(1, 1)
+    arrivals.commit()
+    look_and_record(arrivals.project)
+    confirm_gap(arrivals.project, arrivals.project.sources["clicks"], sequence, "ada", "it is", wall_clock())
+    look_and_record(arrivals.project)
+    arrivals.arrive(wall_clock(), rejected=12)
+    arrivals.commit()
+
+    asked = CliRunner().invoke(app, ["quality", "--format", "json", "--project", str(tmp_path)])
+    project = load_project(tmp_path)
+    with Server(project, environ={}) as server:
+        over_http = httpx.get(f"{server.url}/api/v1/findings").json()
+        told = httpx.get(f"{server.url}/api/v1/status").json()["wrong"]
+    names = list(SourceFinding.model_fields)
+    with Connection(project) as connection:
+        rows = connection.sql("FROM findings").select(*names).to_arrow_table().to_pylist()
+        in_python = [describe_finding(one).model_dump() for one in find_findings(connection)]
+        assert connection.sql("SELECT count(*) FROM findings WHERE closed IS NULL").fetchall() == [(1,)]
+        token = connection.token
+    with (
+        Connection(project, as_of=token) as past,
+        pytest.raises(UsageError, match="findings are of now: ask without --as-of"),
+    ):
+        past.sql("FROM findings")
+    assert [(row["kind"], row["closed"] is None) for row in rows] == [("all_rejected", True), ("gap", False)]
+    listed = list(map(comparable, rows))
+    by_command = json.loads(asked.stdout)
+    assert list(map(comparable, [*by_command["findings"], *by_command["closed"]])) == listed
+    assert list(map(comparable, [*over_http["findings"], *over_http["closed"]])) == listed
+    assert list(map(comparable, in_python)) == listed[:1]
+    assert [(one["finding"], one["sentence"]) for one in told] == [("all_rejected", listed[0]["sentence"])]
+
+
+def comparable(finding: dict[str, Any]) -> dict[str, Any]:
+    """A finding whose moments and numbers do not depend on how it was told."""
+    found = dict(finding)
+    for name in ("first", "last", "opened", "closed"):
+        found[name] = datetime.fromisoformat(found[name]) if isinstance(found[name], str) else found[name]
+    found["numbers"] = json.loads(found["numbers"]) if isinstance(found["numbers"], str) else found["numbers"]
+    return found
 
 
 def clock_at(moment: datetime) -> Clock:

@@ -36,9 +36,7 @@ def tables(tmp_path: Path) -> BareTables:
 def states(tables: BareTables, as_of: str | None = None) -> dict[int, str]:
     """The states of the hours; all metrics and the source have the same."""
     with serving_layer.connect(tables.project, as_of=as_of) as connection:
-        rows = connection.answer(
-            "SELECT DISTINCT hour, state FROM hours WHERE state IS NOT NULL ORDER BY hour"
-        ).fetchall()
+        rows = connection.sql("SELECT DISTINCT hour, state FROM hours WHERE state IS NOT NULL ORDER BY hour").fetchall()
     found = {(moment - BASE) // HOUR: state for moment, state in rows}
     assert len(found) == len(rows)
     return found
@@ -46,7 +44,7 @@ def states(tables: BareTables, as_of: str | None = None) -> dict[int, str]:
 
 def answers(tables: BareTables) -> list[list[tuple[object, ...]]]:
     with serving_layer.connect(tables.project) as connection:
-        return [connection.answer(f"SELECT hour, n FROM {metric} ORDER BY hour").fetchall() for metric in METRICS]
+        return [connection.sql(f"SELECT hour, n FROM {metric} ORDER BY hour").fetchall() for metric in METRICS]
 
 
 def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTables) -> None:
@@ -61,8 +59,8 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
     assert answers(tables) == counted
     with serving_layer.connect(tables.project, strict=True) as connection:
         with pytest.raises(UnreliableResultError, match="incomplete"):
-            connection.answer("FROM totals")
-        assert connection.answer(f"FROM totals WHERE hour = '{hour(5)}'").fetchall()
+            connection.sql("FROM totals")
+        assert connection.sql(f"FROM totals WHERE hour = '{hour(5)}'").fetchall()
 
     second = tables.lose(None, 2)
     tables.publish(3, 4)

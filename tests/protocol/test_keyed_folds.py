@@ -119,8 +119,8 @@ def test_events_are_folded_in_their_order(steps: list[Any]) -> None:
         }
         project = with_rollups(visits.project, by_page=whole)
         with serving_layer.connect(project) as connection:
-            by_hour = connection.answer("SELECT hour, page, slow, trail, third FROM loads").fetchall()
-            by_page = connection.answer("SELECT window_start, page, trail, third FROM by_page").fetchall()
+            by_hour = connection.sql("SELECT hour, page, slow, trail, third FROM loads").fetchall()
+            by_page = connection.sql("SELECT window_start, page, trail, third FROM by_page").fetchall()
         counted = [v for n in range(6) for v in (*visits.final(n), *visits.provisional(n))]
         assert {row[:3]: row[3:] for row in by_hour} == {
             key: expected(v for v in counted if (hour(v.hour), v.page, v.slow) == key)
@@ -152,7 +152,7 @@ def test_a_group_has_no_value_where_its_fold_fails(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(support, "FILES", {**support.FILES, "folds/trail.py": once})
     visits = after(tmp_path, [[Visit(0, "a", 5, minute=1)], [Visit(0, "b", 5)]])
     with serving_layer.connect(visits.project) as connection:
-        rows = connection.answer("SELECT page, visits, trail FROM loads ORDER BY page").fetchall()
+        rows = connection.sql("SELECT page, visits, trail FROM loads ORDER BY page").fetchall()
         assert rows == [("a", 2, None), ("b", 1, "5")]
         explained = explain_number(connection, "loads", hour(0), {"page": "a"})
     (trail,) = [one for one in explained.answer if one.measure == "trail"]

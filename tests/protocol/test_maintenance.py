@@ -263,9 +263,7 @@ def test_old_findings_go_but_for_hours_that_are_blocked_accepted_or_shown(tables
     with serving_layer.connect(tables.project) as connection:
         left = {
             words
-            for (words,) in connection.answer(
-                "SELECT expectation FROM quality WHERE expectation IS NOT NULL"
-            ).fetchall()
+            for (words,) in connection.sql("SELECT expectation FROM quality WHERE expectation IS NOT NULL").fetchall()
         }
     assert left == {"rows_match", "blocked", "accepted", "audited again", "newest"}, (
         "the first is that of the blocked hour's own audit"
@@ -302,17 +300,17 @@ def test_the_lease_is_given_up_between_two_tables(tables: BareTables) -> None:
 
 
 def answers(connection: serving_layer.Connection) -> Rows:
-    return connection.answer("SELECT hour, n, state FROM totals ORDER BY hour").fetchall()
+    return connection.sql("SELECT hour, n, state FROM totals ORDER BY hour").fetchall()
 
 
 def staged(tables: BareTables) -> Rows:
     with serving_layer.connect(tables.project) as connection:
-        return connection.answer("SELECT hour, n FROM totals_staged ORDER BY hour").fetchall()
+        return connection.sql("SELECT hour, n FROM totals_staged ORDER BY hour").fetchall()
 
 
 def drift_rows(tables: BareTables) -> int:
     with serving_layer.connect(tables.project) as connection:
-        return len(connection.answer("FROM drift").fetchall())
+        return len(connection.sql("FROM drift").fetchall())
 
 
 def state(tables: BareTables) -> set[str]:

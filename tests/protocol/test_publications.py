@@ -14,10 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 
 import serving_layer
 from batch_layer.aggregate import MetricTiles
-from batch_layer.job import open_job
 from batch_layer.publication import MetricPublication, Publication
-from batch_layer.publish import commit
 from batch_layer.recompute_outcome import results_since
+from batch_layer.reports.follow import follow
 from batch_layer.stage import stage_metric
 from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.coverage import read_coverage
@@ -44,13 +43,13 @@ def test_what_was_left_unpublished_in_final_is_never_published(tmp_path: Path) -
         tables.publish(0)
     tables.check()
     with serving_layer.connect(tables.project) as connection:
-        assert len(connection.answer("FROM drift").fetchall()) == 4, (
+        assert len(connection.sql("FROM drift").fetchall()) == 4, (
             "one of each metric and hour, by the first publication"
         )
     tables.publish(1)  # on top of it
     tables.check()
     with serving_layer.connect(tables.project) as connection:
-        assert len(connection.answer("FROM drift").fetchall()) == 6
+        assert len(connection.sql("FROM drift").fetchall()) == 6
     tables.micro_batch(2)
     tables.check()
 
@@ -85,7 +84,7 @@ def test_a_damaged_file_of_other_hours_holds_up_no_publication(tmp_path: Path) -
     assert set(read_coverage(tables.project).of(*of).cutoffs()) == {hour(number) for number in range(7)}
     assert len(final.file_uris()) == 7, "they are left as they are, for who mends the table"
     with pytest.raises(TableError, match="reset totals"), serving_layer.connect(tables.project) as connection:
-        connection.answer("FROM totals").fetchall()
+        connection.sql("FROM totals").fetchall()
 
 
 def test_a_merge_of_small_files_leaves_those_among_the_values_of_a_larger_file(tmp_path: Path) -> None:
@@ -159,14 +158,13 @@ def test_the_trend_links_to_the_page_of_the_publication_just_made(tmp_path: Path
     for number in (0, 1):
         publication = Publication(tables.project)
         page = page_path(publication.number, page_name("clicks", aggregation.metric.name))
-        (report_site(tables.project) / page).parent.mkdir(parents=True)
-        (report_site(tables.project) / page).touch()
         rows = tiles(aggregation.metric.name, [number])
         metric = MetricPublication(stage_metric(tables.project, MetricTiles(aggregation, [hour(number)], 1, rows)))
         finding = {"audited": BASE, "source": "clicks", "metric": "totals", "hour": hour(number), "success": True}
         findings = pa.Table.from_pylist([{**finding, "expectation": "rows_match", "severity": "fail"}], QUALITY_SCHEMA)
-        with open_job(tables.project, [], wall_clock, lambda: pytest.fail("nothing is computed here")) as job:
-            commit(publication, job, [metric], findings, BASE)
+        publication.publish([metric], findings, BASE)
+        follow(tables.project, wall_clock)
+        assert (report_site(tables.project) / page).is_file()
         trend = "trends/metric-totals.html"
         assert trend in (report_site(tables.project) / "index.html").read_text()
         pages = (report_site(tables.project) / trend).read_text()
@@ -264,7 +262,7 @@ def test_an_hour_that_is_blocked_from_its_first_recompute_on_stays_provisional(t
 
 def states(tables: BareTables) -> dict[tuple[str, int], str]:
     with serving_layer.connect(tables.project) as connection:
-        rows = connection.answer("SELECT name, hour, state FROM hours WHERE kind = 'metric'").fetchall()
+        rows = connection.sql("SELECT name, hour, state FROM hours WHERE kind = 'metric'").fetchall()
     return {(name, moment.hour): state for name, moment, state in rows}
 
 
@@ -276,4 +274,4 @@ def cutoffs(tables: BareTables) -> dict[tuple[str, int], int | None]:
 
 def staged(tables: BareTables) -> list[int]:
     with serving_layer.connect(tables.project) as connection:
-        return [n for (n,) in connection.answer("SELECT n FROM totals_staged ORDER BY hour").fetchall()]
+        return [n for (n,) in connection.sql("SELECT n FROM totals_staged ORDER BY hour").fetchall()]

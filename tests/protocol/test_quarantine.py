@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
@@ -144,8 +144,8 @@ class Speed:
         following = {("id", 0): len(self.finished)}
         self.reader = MicroBatchReader(
             self.tables,
-            Deduplicator(timedelta(hours=2)),
-            Reprocessing(self.tables.progress, self.tables.events, self.tables.rejected, ["id"]),
+            Deduplicator(timedelta(hours=2), 1 << 20, Path(gettempdir())),
+            Reprocessing(self.tables.progress, self.tables.events, self.tables.rejected, ["id"], list, []),
             cast(Tasks, TasksHere(plan)),
             OffsetsReached(following),
             MicroBatchSize(100, 1 << 20),
@@ -204,11 +204,9 @@ class Speed:
             by_hour[BASE + timedelta(hours=event.hour)].append(event.x)
         kept = {hour: [x for x in xs if x % 3] for hour, xs in by_hour.items()}
         with serving_layer.connect(self.project) as connection:
-            counts = dict(connection.answer("SELECT hour, n FROM counts").fetchall())
-            spreads = {
-                hour: cells for hour, *cells in connection.answer("SELECT hour, n, spread FROM spreads").fetchall()
-            }
-            quarantine = connection.answer(
+            counts = dict(connection.sql("SELECT hour, n FROM counts").fetchall())
+            spreads = {hour: cells for hour, *cells in connection.sql("SELECT hour, n, spread FROM spreads").fetchall()}
+            quarantine = connection.sql(
                 'SELECT hour, "offset", metric, measure, file, message FROM quarantine_visits ORDER BY "offset"'
             ).fetchall()
         assert counts == {hour: len(xs) for hour, xs in by_hour.items()}
@@ -231,7 +229,7 @@ def variance(xs: Sequence[int]) -> Any:
     return pytest.approx(statistics.variance(xs)) if len(xs) > 1 else None
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(STEPS)
 def test_each_finished_event_is_in_the_metric_or_in_its_quarantine(steps: list[tuple[list[Event], str | None]]) -> None:
     with TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -75,8 +75,8 @@ def start(folder: Path) -> tuple[SourceTables, MicroBatchReader, Committer]:
     )
     reader = MicroBatchReader(
         tables,
-        Deduplicator(timedelta(days=1)),
-        Reprocessing(tables.progress, tables.events, tables.rejected, ["id"]),
+        Deduplicator(timedelta(days=1), 1 << 20, Path(gettempdir())),
+        Reprocessing(tables.progress, tables.events, tables.rejected, ["id"], list, []),
         cast(Tasks, TaskOfEachPartition(plan)),
         OffsetsReached({}),
         MicroBatchSize(100, 1 << 20),

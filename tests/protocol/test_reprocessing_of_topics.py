@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from hourline_core.ledger.decoded_tables import open_decoded
+from hourline_core.ledger.decoded_tables import fence_decoded
 from hourline_core.ledger.layout import DECODED_SCHEMA, FROM_HOUR, NO_EVENT_REASON, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.progress_rows import OffsetsRead, Position, ProgressRow, RecordCounts
 from hourline_core.model import EventTime, Field, Source
+from hourline_core.model.decoding import BYTES_ALONE
 from hourline_core.model.scratch_columns import OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.version_retention import PUBLISHED
@@ -93,7 +94,7 @@ def release_passed(known: Reprocessing, rows: pa.Table) -> None:
 
 def test_each_record_counts_once_whatever_its_topic_and_branch(tmp_path: Path) -> None:
     tables = written(tmp_path, {"a": 1, "b": 0})
-    known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a", "id-b"])
+    known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a", "id-b"], list, [])
     rows = again({key: "accepted" for key in BEFORE if key != ("a", 0)} | {("a", 4): "accepted", ("b", 3): "accepted"})
     addresses = zip(rows[TOPIC_ID].to_pylist(), rows[OFFSET].to_pylist(), strict=True)
     marked = dict(zip(addresses, counted(known, rows).mark(rows).tolist(), strict=True))
@@ -120,8 +121,8 @@ def test_a_rejected_record_that_decoding_anew_has_accepted_counts_already(tmp_pa
     decoded = open_or_create(uri, {}, "decoded", DECODED_SCHEMA, PUBLISHED, "decoded anew")
     write_deltalake(decoded, pa.Table.from_pylist(rows, DECODED_SCHEMA), mode="append")
     topic_ids = ["id-a", "id-b"]
-    opened = partial(open_decoded, Layout(str(tmp_path)), SOURCE)
-    known = Reprocessing(tables.progress, tables.events, tables.rejected, topic_ids, opened)
+    opened = partial(fence_decoded, Layout(str(tmp_path)), SOURCE)
+    known = Reprocessing(tables.progress, tables.events, tables.rejected, topic_ids, opened, [])
     rejected = again({key: "accepted" for key, what in BEFORE.items() if what == "rejected"})
     assert counted(known, rejected).mark(rejected).tolist() == [False, True]
     fresh = rejected.slice(0, 1)
@@ -130,11 +131,12 @@ def test_a_rejected_record_that_decoding_anew_has_accepted_counts_already(tmp_pa
 
 def test_a_topic_that_is_met_later_is_read_from_its_beginning_and_counts_once(tmp_path: Path) -> None:
     tables = written(tmp_path, {"a": 4})
-    known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a"])
+    known = Reprocessing(tables.progress, tables.events, tables.rejected, ["id-a"], list, [])
     rows = again({key: "accepted" for key in BEFORE if key[0] == "b"} | {("b", 3): "accepted"})
     known.meet(["id-a", "id-b"])
-    assert counted(known, rows).mark(rows).tolist() == [False, True, False, False]
-    assert counted(known, rows).find(rows.filter(pa.array(~counted(known, rows).mark(rows)))).rejected == 1
+    # Without a reset, nothing is validated again.
+    assert counted(known, rows).mark(rows).tolist() == [True, True, False, False]
+    assert counted(known, rows).find(rows.filter(pa.array(~counted(known, rows).mark(rows)))).rejected == 0
     known.meet(["id-b"])  # once only
     release_passed(known, rows)
     known.meet(["id-b"])
@@ -151,3 +153,25 @@ def test_what_is_validated_again_is_dropped_in_its_own_topic_alone(tmp_path: Pat
         drop_reprocessed(tables.events, tables.rejected, finished)
     left = tables.rejected.to_pyarrow_table().to_pylist()
     assert [(kept["topic"], kept["offset"]) for kept in left] == [("b", 0)]
+
+
+def test_bytes_that_are_read_again_are_no_verdict(tmp_path: Path) -> None:
+    tables = written(tmp_path, {"a": 0})
+    own = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
+    alone = pa.Table.from_pylist([{**address("a", 1), "value": b"{}", "decoding": BYTES_ALONE}], own)
+    archived = pa.Table.from_pylist(
+        [address("a", 1)], pa.schema([column for column in tables.events_schema if column.name != "sequence"])
+    )
+    left = []
+    for sequence, table, schema, rows in (
+        (3, tables.rejected, REJECTED_SCHEMA, alone),
+        (4, tables.events, tables.events_schema, archived),
+    ):
+        tables.append(table, schema, rows, sequence)
+        finished = row(sequence, "a", read=(0, 3))
+        tables.finish(finished)
+        drop_reprocessed(tables.events, tables.rejected, finished)
+        kept = tables.rejected.to_pyarrow_table().to_pylist()
+        left.append([(one["sequence"], one["decoding"]) for one in kept if one["topic"] == "a"])
+        left[-1].sort(key=lambda of: of[0])
+    assert left == [[(1, None), (3, BYTES_ALONE)], [(3, BYTES_ALONE)]]

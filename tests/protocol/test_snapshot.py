@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import serving_layer
+from hourline_core.sql.tables import table_parts
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import open_table
 from serving_layer.shared_snapshot import NEWEST
@@ -97,7 +98,7 @@ def disturbed_at(place: int, steps: list[Step], again: bool, folder: Path, monke
             filters=[("sequence", "<=", sequence)]
         )
         finished = max(read["last"] + 1 for batch in progress["offsets"].to_pylist() for read in batch)
-        assert dict(connection.answer("SELECT hour, n FROM totals").fetchall()) == expected(
+        assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected(
             "totals", tables.hours[:finished]
         )
     return opened > place
@@ -112,7 +113,7 @@ def test_tables_that_were_put_in_the_place_of_others_are_opened_again(tmp_path: 
         tables.micro_batch(3)
     for tables in (one, other):
         with serving_layer.connect(one.project) as connection:
-            assert dict(connection.answer("SELECT hour, n FROM totals").fetchall()) == expected("totals", tables.hours)
+            assert dict(connection.sql("SELECT hour, n FROM totals").fetchall()) == expected("totals", tables.hours)
         rmtree(one.project.tables)
         copytree(other.project.tables, one.project.tables)
 
@@ -123,14 +124,14 @@ def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_a
     tables = BareTables(tmp_path, hours=[0] * 6)
     tables.start()
     tables.micro_batch(3)
-    attached, opened = serving_layer.Connection._attachable, []
+    opened = []
     begun, go_on, waiting = threading.Event(), threading.Event(), threading.Semaphore(0)
 
     def attaching(*arguments: Any) -> Any:
         opened.append(arguments)
         begun.set()
         go_on.wait()
-        return attached(*arguments)
+        return table_parts(*arguments)
 
     class Lock:
         def __init__(self) -> None:
@@ -147,7 +148,7 @@ def test_readers_who_wait_for_another_one_share_what_is_opened_after_they_have_a
         with serving_layer.connect(tables.project) as connection:
             return int(connection.sql("SELECT sum(n) FROM totals").fetchall()[0][0])
 
-    monkeypatch.setattr(serving_layer.Connection, "_attachable", attaching)
+    monkeypatch.setattr("serving_layer.open_snapshot.table_parts", attaching)
     monkeypatch.setattr(NEWEST, "_lock", Lock())
     with ThreadPoolExecutor() as pool:
         first = pool.submit(asked)

@@ -80,7 +80,7 @@ def spread(visits: Visits, *hours: int, **cell: Any) -> Any:
 
 def test_states_of_both_layers_merge(visits: Visits) -> None:
     with serving_layer.connect(visits.project) as connection:
-        rows = connection.answer("SELECT hour, page, slow, spread FROM loads").fetchall()
+        rows = connection.sql("SELECT hour, page, slow, spread FROM loads").fetchall()
     assert len(rows) > 10
     for moment, page, slow, value in rows:
         assert value == spread(visits, (moment - hour(0)) // timedelta(hours=1), page=page, slow=slow)
@@ -93,13 +93,13 @@ def test_it_is_rolled_up_to_groups_and_windows(visits: Visits) -> None:
         whole={"dimensions": [], "window": parse_window("1 day")},
     )
     with serving_layer.connect(project) as connection:
-        by_page = connection.answer("SELECT hour, page, spread FROM by_page").fetchall()
+        by_page = connection.sql("SELECT hour, page, spread FROM by_page").fetchall()
         assert {(moment, page): value for moment, page, value in by_page} == {
             (hour(n), page): spread(visits, n, page=page)
             for n in range(4)
             for page in ("ab"[n % 2], *([None] * (n == 2)))
         } | {(hour(1), "a"): spread(visits, 1, page="a")}
-        assert connection.answer("SELECT spread FROM whole").fetchall() == [(spread(visits, 0, 1, 2, 3),)]
+        assert connection.sql("SELECT spread FROM whole").fetchall() == [(spread(visits, 0, 1, 2, 3),)]
 
 
 def test_it_is_merged_over_the_hours_and_layers_of_a_session(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_it_is_merged_over_the_hours_and_layers_of_a_session(tmp_path: Path) -> 
     )
     together = [8, 90, 21, 40, 2, 11]
     with serving_layer.connect(with_rollups(visits.project, of_all={"dimensions": []})) as connection:
-        of_a = connection.answer("SELECT spread FROM loads WHERE page = 'a' ORDER BY window_start").fetchall()
+        of_a = connection.sql("SELECT spread FROM loads WHERE page = 'a' ORDER BY window_start").fetchall()
         assert of_a == [(None,), (pytest.approx(statistics.variance(together)),), (None,)]
-        of_all = connection.answer("SELECT spread FROM of_all ORDER BY window_start").fetchall()
+        of_all = connection.sql("SELECT spread FROM of_all ORDER BY window_start").fetchall()
         assert of_all == [(None,), (pytest.approx(statistics.variance([*together, 60])),), (None,)]
 
 

@@ -97,7 +97,7 @@ def after(folder: Path, steps: list[Any], window: str = "1h") -> Visits:
 
 
 def answered(connection: serving_layer.Connection, condition: str = "true") -> dict[Any, Any]:
-    rows = connection.answer(f"FROM loads WHERE {condition}").fetchall()
+    rows = connection.sql(f"FROM loads WHERE {condition}").fetchall()
     assert len({row[:4] for row in rows}) == len(rows)
     return {row[:4]: row[4:] for row in rows}
 
@@ -106,7 +106,7 @@ def check_windows(
     connection: serving_layer.Connection, visits: Visits, declared: Declared, states: Mapping[datetime, str]
 ) -> None:
     """The view of windows lists each window, with its state and its weakest hour."""
-    rows = connection.answer("SELECT window_start, window_end, state, weakest_hour FROM windows").fetchall()
+    rows = connection.sql("SELECT window_start, window_end, state, weakest_hour FROM windows").fetchall()
     wanted = windows_of(declared, states)
     assert {row[:2] for row in rows} == set(wanted.items())
     assert {row[:2]: row[2:] for row in rows} == {
@@ -121,7 +121,7 @@ def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Dec
         visits = after(Path(folder), steps)
         for declared in windows:
             with serving_layer.connect(with_window(visits.project, declared.yaml)) as connection:
-                states = dict(connection.answer("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
+                states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
                 wanted = expected(visits, declared, states, visits.clock)
                 assert answered(connection) == wanted
                 check_windows(connection, visits, declared, states)
@@ -129,7 +129,7 @@ def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Dec
                 chosen = min(windows_of(declared, states), key=lambda start: abs(start - hour(SPRING + 9)))
                 for condition in (f"window_start = '{chosen}'", f"window_end <= '{hour(SPRING + 30)}'"):
                     found = answered(connection, condition)
-                    kept = connection.answer(f"FROM windows WHERE {condition}").fetchall()
+                    kept = connection.sql(f"FROM windows WHERE {condition}").fetchall()
                     bounds = {(start, end) for _, _, start, end, *_ in kept}
                     assert found == {key: row for key, row in wanted.items() if key[:2] in bounds}
                     rests_on = [
@@ -145,7 +145,7 @@ def test_a_window_that_begins_within_an_hour_is_its_own_events(declared: Declare
     with TemporaryDirectory() as folder:
         visits = after(Path(folder), steps, declared.yaml)
         with serving_layer.connect(visits.project) as connection:
-            states = dict(connection.answer("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
+            states = dict(connection.sql("SELECT hour, state FROM hours WHERE name = 'loads'").fetchall())
             wanted = expected(visits, declared, states, visits.clock)
             assert answered(connection) == wanted
             check_windows(connection, visits, declared, states)
@@ -156,7 +156,7 @@ def test_a_window_that_begins_within_an_hour_is_its_own_events(declared: Declare
                 assert rests_on == [
                     h for h in sorted(states) if any(start < h + HOUR and h < end for start, end in bounds)
                 ]
-            hourly = {row[:3]: row[3:] for row in connection.answer("FROM loads_hours").fetchall()}
+            hourly = {row[:3]: row[3:] for row in connection.sql("FROM loads_hours").fetchall()}
             of_hours = {
                 (start, *key): row for (start, _, *key), row in expected(visits, HOURLY, states, visits.clock).items()
             }
@@ -164,8 +164,8 @@ def test_a_window_that_begins_within_an_hour_is_its_own_events(declared: Declare
             of_layers = f"SELECT page, slow, sum(visits) FROM ({layers}) GROUP BY ALL"
             by_group = "SELECT page, slow, sum(visits) FROM loads_hours GROUP BY ALL"
             assert (
-                connection.answer(f"{of_layers} ORDER BY ALL").fetchall()
-                == connection.answer(f"{by_group} ORDER BY ALL").fetchall()
+                connection.sql(f"{of_layers} ORDER BY ALL").fetchall()
+                == connection.sql(f"{by_group} ORDER BY ALL").fetchall()
             )
             # An hour is in its own state, also before the clock has passed its end.
             assert {key: row[:-1] for key, row in hourly.items()} == {key: row[:-1] for key, row in of_hours.items()}
@@ -200,9 +200,7 @@ def rows_read(connection: serving_layer.Connection, query: str) -> int:
 def test_a_question_about_one_day_reads_the_hours_that_its_windows_need(visits: Visits) -> None:
     with serving_layer.connect(with_window(visits.project, "{size: 24h, every: 1h}")) as connection:
         day = f"window_start >= '{hour(24)}' AND window_start < '{hour(48)}'"
-        rows = connection.answer(
-            f"SELECT visits, worst FROM loads WHERE slow IS NOT NULL AND {day} ORDER BY window_start"
-        )
+        rows = connection.sql(f"SELECT visits, worst FROM loads WHERE slow IS NOT NULL AND {day} ORDER BY window_start")
         assert sum(visits for visits, _ in rows.fetchall()) == 24 * 24
         assert rows_read(connection, f"SELECT * FROM loads WHERE {day}") == 47
         assert rows_read(connection, f"SELECT * FROM loads WHERE window_end = '{hour(48)}' AND page = 'a'") == 24
@@ -211,22 +209,22 @@ def test_a_question_about_one_day_reads_the_hours_that_its_windows_need(visits: 
 def test_a_late_event_revises_the_windows_that_contain_its_hour(visits: Visits) -> None:
     visits.micro_batch(Visit(30, "a", 1))
     with serving_layer.connect(with_window(visits.project, "{size: 6h, every: 3h}")) as connection:
-        revised = connection.answer("SELECT window_start FROM windows WHERE state = 'revised' ORDER BY ALL").fetchall()
+        revised = connection.sql("SELECT window_start FROM windows WHERE state = 'revised' ORDER BY ALL").fetchall()
         assert revised == [(hour(27),), (hour(30),)]
-        weakest = dict(connection.answer("SELECT window_start, state FROM loads").fetchall())
+        weakest = dict(connection.sql("SELECT window_start, state FROM loads").fetchall())
         assert [start for start, state in weakest.items() if state == "revised"] == [hour(27), hour(30)]
     visits.publish(30)
     with serving_layer.connect(with_window(visits.project, "{size: 6h, every: 3h}")) as connection:
-        assert connection.answer("SELECT count(*) FROM windows WHERE state = 'revised'").fetchall() == [(0,)]
+        assert connection.sql("SELECT count(*) FROM windows WHERE state = 'revised'").fetchall() == [(0,)]
 
 
 def test_a_window_that_the_clock_has_not_passed_is_provisional_though_its_hours_are_final(visits: Visits) -> None:
     visits.publish(100)
     with serving_layer.connect(with_window(visits.project, "1 day")) as connection:
-        assert connection.answer(
+        assert connection.sql(
             "SELECT DISTINCT state FROM hours WHERE kind = 'metric' AND name = 'loads'"
         ).fetchall() == [("final",)]
-        states = connection.answer("SELECT state, closed FROM windows ORDER BY window_start").fetchall()
+        states = connection.sql("SELECT state, closed FROM windows ORDER BY window_start").fetchall()
     assert states == [("final", True)] * 4 + [("provisional", False)]
 
 
@@ -238,40 +236,40 @@ def test_a_window_with_a_missing_hour_has_no_row_and_a_strict_reader_is_refused(
     visits.micro_batch(*(Visit(number, "a", 1) for number in range(5, 13)))
     project = with_window(visits.project, "3h")
     with serving_layer.connect(project, strict=True) as connection:
-        states = connection.answer("SELECT state FROM windows ORDER BY window_start").fetchall()
+        states = connection.sql("SELECT state FROM windows ORDER BY window_start").fetchall()
         assert states == [("missing",), ("missing",), ("provisional",), ("provisional",), ("provisional",)]
         later = f"SELECT sum(visits) FROM loads WHERE window_start >= '{hour(6)}'"
-        assert connection.answer(later).fetchall() == [(7,)]
+        assert connection.sql(later).fetchall() == [(7,)]
         with pytest.raises(UnreliableResultError, match=f"{hour(0):%Y-%m-%dT%H}:00Z missing"):
-            connection.answer("SELECT sum(visits) FROM loads")
+            connection.sql("SELECT sum(visits) FROM loads")
     visits.publish(*range(5))
     with serving_layer.connect(project, strict=True) as connection:
-        assert connection.answer("SELECT sum(visits) FROM loads").fetchall() == [(13,)]
+        assert connection.sql("SELECT sum(visits) FROM loads").fetchall() == [(13,)]
 
 
 def test_windows_of_hours_long_ago_do_not_fill_the_time_between(visits: Visits) -> None:
     far = -24 * 365 * 40
     visits.micro_batch(Visit(far, "b", 1))
     with serving_layer.connect(with_window(visits.project, "{size: 6h, every: 1h}")) as connection:
-        ((count, first),) = connection.answer("SELECT count(*), min(window_start) FROM windows").fetchall()
-        assert connection.answer("SELECT count(*) FROM loads WHERE page = 'b'").fetchall() == [(6,)]
+        ((count, first),) = connection.sql("SELECT count(*), min(window_start) FROM windows").fetchall()
+        assert connection.sql("SELECT count(*) FROM loads WHERE page = 'b'").fetchall() == [(6,)]
     assert first == hour(far) - 5 * HOUR
     assert count < 101 + 5 + 32 * 24  # hours without events are listed for 31 days
 
 
 def test_the_hours_of_a_metric_with_windows_are_there_as_before(visits: Visits) -> None:
     with serving_layer.connect(visits.project) as connection:
-        hourly = connection.answer("FROM loads ORDER BY ALL").fetchall()
-        states = connection.answer("FROM loads_states ORDER BY ALL").fetchall()
+        hourly = connection.sql("FROM loads ORDER BY ALL").fetchall()
+        states = connection.sql("FROM loads_states ORDER BY ALL").fetchall()
         with pytest.raises(UsageError, match="no view 'loads_hours'"):
-            connection.answer("FROM loads_hours")
+            connection.sql("FROM loads_hours")
     with serving_layer.connect(with_window(visits.project, "1 week")) as connection:
-        assert connection.answer("FROM loads_hours ORDER BY ALL").fetchall() == hourly
-        assert connection.answer("FROM loads_states ORDER BY ALL").fetchall() == states
+        assert connection.sql("FROM loads_hours ORDER BY ALL").fetchall() == hourly
+        assert connection.sql("FROM loads_states ORDER BY ALL").fetchall() == states
         hour_24 = f"hour = '{hour(24)}'"
         assert [one.hour for one in connection.states(f"FROM loads_hours WHERE {hour_24}")] == [hour(24)]
         with pytest.raises(UsageError, match=r"no column 'hour'.*window_start"):
-            connection.answer(f"FROM loads WHERE {hour_24}")
+            connection.sql(f"FROM loads WHERE {hour_24}")
 
 
 def test_any_duckdb_gives_the_same_windows_by_the_script(visits: Visits) -> None:
@@ -282,7 +280,7 @@ def test_any_duckdb_gives_the_same_windows_by_the_script(visits: Visits) -> None
     with serving_layer.connect(project) as connection, connect() as plain:
         for statement in connection.statements:
             plain.execute(statement)
-        wanted = connection.answer(f"SELECT {columns} FROM loads ORDER BY ALL").fetchall()
+        wanted = connection.sql(f"SELECT {columns} FROM loads ORDER BY ALL").fetchall()
         assert plain.execute(f"SELECT {columns} FROM loads ORDER BY ALL").fetchall() == wanted
     assert wanted
     assert all(end - start == timedelta(days=2) for start, end, *_ in wanted)
@@ -319,10 +317,10 @@ def test_a_window_of_minutes_is_explained_by_what_its_hours_contribute(minutes: 
 def test_a_rate_is_by_the_length_of_the_window(tmp_path: Path, panes: str, window: str, length: timedelta) -> None:
     visits = after(tmp_path, [[Visit(SPRING + number, "a", 5, minute=number) for number in range(48)]], panes)
     with serving_layer.connect(with_rate(with_window(visits.project, window))) as connection:
-        rows = connection.answer("SELECT window_end - window_start, visits, frequency FROM loads").fetchall()
+        rows = connection.sql("SELECT window_end - window_start, visits, frequency FROM loads").fetchall()
         assert length in {size for size, *_ in rows}
         assert all(rate == visits / size.total_seconds() for size, visits, rate in rows)
-        assert connection.answer("SELECT bool_and(frequency = visits / 3600) FROM loads_hours").fetchall() == [(True,)]
+        assert connection.sql("SELECT bool_and(frequency = visits / 3600) FROM loads_hours").fetchall() == [(True,)]
 
 
 def test_a_rate_of_an_hour_of_a_window_is_by_the_time_that_they_share(minutes: Visits) -> None:
@@ -336,36 +334,34 @@ def test_a_late_event_revises_just_the_windows_that_contain_it(minutes: Visits) 
     minutes.micro_batch(Visit(0, "a", 1, minute=12))
     revised = "SELECT window_start FROM windows WHERE state = 'revised' ORDER BY ALL"
     with serving_layer.connect(minutes.project) as connection:
-        assert connection.answer("SELECT state FROM hours WHERE name = 'loads' ORDER BY hour").fetchone() == (
-            "revised",
-        )
-        assert connection.answer(revised).fetchall() == [(hour(0) + 10 * MINUTE,)]
-        assert connection.answer("SELECT visits, state FROM loads ORDER BY window_start LIMIT 3").fetchall() == [
+        assert connection.sql("SELECT state FROM hours WHERE name = 'loads' ORDER BY hour").fetchone() == ("revised",)
+        assert connection.sql(revised).fetchall() == [(hour(0) + 10 * MINUTE,)]
+        assert connection.sql("SELECT visits, state FROM loads ORDER BY window_start LIMIT 3").fetchall() == [
             (5, "final"),
             (5, "final"),
             (6, "revised"),
         ]
     with serving_layer.connect(with_window(minutes.project, "{size: 20m, every: 5m}")) as connection:
         wanted = [(hour(0) + number * MINUTE,) for number in (-5, 0, 5, 10)]
-        assert connection.answer(revised).fetchall() == wanted
+        assert connection.sql(revised).fetchall() == wanted
 
 
 def test_other_windows_of_the_same_panes_need_no_recompute_and_other_panes_do(minutes: Visits) -> None:
     with serving_layer.connect(with_window(minutes.project, "15 minutes")) as connection:
         # What is stored has panes of 5 minutes: its windows are served until hours of the new panes are recomputed.
-        assert connection.answer("SELECT max(window_end - window_start) FROM loads").fetchall() == [(5 * MINUTE,)]
-        assert connection.answer("SELECT sum(visits) FROM loads").fetchall() == [(70,)]
+        assert connection.sql("SELECT max(window_end - window_start) FROM loads").fetchall() == [(5 * MINUTE,)]
+        assert connection.sql("SELECT sum(visits) FROM loads").fetchall() == [(70,)]
     with serving_layer.connect(with_window(minutes.project, "1h")) as connection:
-        assert connection.answer("SELECT sum(visits) FROM loads").fetchall() == [(70,)]
+        assert connection.sql("SELECT sum(visits) FROM loads").fetchall() == [(70,)]
     with serving_layer.connect(with_window(minutes.project, "{size: 1h, every: 5m}")) as connection:
-        assert connection.answer("SELECT max(visits) FROM loads").fetchall() == [(60,)]
+        assert connection.sql("SELECT max(visits) FROM loads").fetchall() == [(60,)]
 
 
 def test_a_metric_of_hours_is_served_by_the_hour_until_its_new_panes_are_computed(visits: Visits) -> None:
     with serving_layer.connect(with_window(visits.project, "5m")) as connection:
-        assert connection.answer("SELECT sum(visits) FROM loads WHERE hour IS NOT NULL").fetchall() == [(101,)]
+        assert connection.sql("SELECT sum(visits) FROM loads WHERE hour IS NOT NULL").fetchall() == [(101,)]
         with pytest.raises(UsageError, match="no column 'window_start' yet"):
-            connection.answer("SELECT window_start FROM loads")
+            connection.sql("SELECT window_start FROM loads")
 
 
 def test_estimates_tell_how_near_they_are(visits: Visits) -> None:

@@ -105,6 +105,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 # Shrinking would take minutes; a failing example is told with its values.
+@pytest.mark.long
 @settings(
     max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
 )

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
+
 import serving_layer
 from batch_layer.plan import PlannedHour, plan
 from serving_layer.reports.lineage import explain_number
@@ -260,6 +262,7 @@ TICKS = SourceRule(
 )
 
 
+@pytest.mark.long
 def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: Path) -> None:
     project = StackProject(write_project(tmp_path, FILES), kafka, {"meters": METERS, "ticks": TICKS})
     rand = random.Random(11)  # noqa: S311 (the same numbers each time)
@@ -293,13 +296,13 @@ def test_another_shape_of_project_gives_exact_answers_too(kafka: str, tmp_path: 
     project.recompute(few_without_events(project))
     assert project.check() > 1000
     with serving_layer.connect(project.project) as connection:
-        days = connection.answer("SELECT window_start, n FROM everything").fetchall()
-        thirds = connection.answer("SELECT window_start, sum(n) FROM symbols GROUP BY window_start").fetchall()
+        days = connection.sql("SELECT window_start, n FROM everything").fetchall()
+        thirds = connection.sql("SELECT window_start, sum(n) FROM symbols GROUP BY window_start").fetchall()
         explained = {
             ("outcome", "rejected"): explain_number(connection, "own_names", first, {"outcome": "rejected"}),
             ("topic", "b"): explain_number(connection, "archive_names", first, {"topic": "b"}),
         }
-        fields = connection.answer(
+        fields = connection.sql(
             'SELECT hour, event_time, topic, topic_id, partition, "offset", sequence, duplicate FROM events_ticks '
             "WHERE _hourline_topic = 'another.ticks' AND NOT _hourline_duplicate AND _hourline_hour IS NOT NULL"
         ).fetchall()

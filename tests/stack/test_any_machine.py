@@ -115,6 +115,8 @@ MACHINES = {
             "SPARK_REMOTE": "local",
             "PYSPARK_SUBMIT_ARGS": "--unknown",
             "PYTHONHASHSEED": "random",
+            "PYTHONOPTIMIZE": "2",
+            "PYTHONWARNINGS": "error",
         },
         named=False,
     ),
@@ -203,9 +205,8 @@ class Story:
             assert time.monotonic() < deadline, "the speed layer does not catch up"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "spark" else pytest.mark.long) for name in MACHINES]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", MACHINES)
 def test_a_story_gives_the_same_bytes_on_any_machine(name: str, tmp_path: Path) -> None:
     of_an_hour = "SELECT page, views FROM pages WHERE hour = '2026-03-02 08:00' ORDER BY ALL"
     place = tmp_path / "place"

@@ -114,6 +114,7 @@ def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) 
     assert project.check() > 100
 
 
+@pytest.mark.long
 def test_an_expectation_that_nobody_knows_blocks_its_metric(project: StackProject) -> None:
     mistaken = "expectations: [{expect_column_values_to_be_betwen: {column: scans, min_value: 1}}]"
     project = with_expectations(project, "metrics/flow.yaml", mistaken)
@@ -154,6 +155,7 @@ def test_what_is_expected_of_events_blocks_every_metric_and_names_the_records(pr
     assert project.check_answers() > 100
 
 
+@pytest.mark.long
 def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(project: StackProject) -> None:
     project = with_expectations(project, "metrics/flow.yaml", COMPLETE)
     at = parcels.BEGIN + timedelta(hours=12)
@@ -179,7 +181,7 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert all(Path(hour["report"]).is_file() for hour in quality(project, "--blocked")["hours"])
     project.command("quality", "--metric", "fragile")
     with serving_layer.connect(project.project) as connection:
-        staged = connection.answer(
+        staged = connection.sql(
             f"SELECT * EXCLUDE (cutoff) FROM flow_staged WHERE hour = '{at.isoformat()}' ORDER BY ALL"
         ).to_arrow_table()
     assert [dict(row) for row in staged.to_pylist()] == before
@@ -214,19 +216,19 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject, failing: F
     project.send("scans", parcels.scans(project.random, 30, first_hour=6, hours=1))
     project.drain()
     for refused in (
-        ["--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", " "],
-        ["--accept", "flaw", f"{FIRST:%Y-%m-%dT%H}", "--reason", "x"],
-        ["--accept", "flow", "2001-01-01T00", "--reason", "x"],
-        ["--accept", "flow", "yesterday", "--reason", "x"],
+        ["flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", " "],
+        ["flaw", f"{FIRST:%Y-%m-%dT%H}", "--reason", "x"],
+        ["flow", "2001-01-01T00", "--reason", "x"],
+        ["flow", "yesterday", "--reason", "x"],
     ):
-        failing.sentence("publish", *refused, folder=project.root)
-    project.command("publish", "--accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", "it was a holiday")
+        failing.sentence("accept", *refused, folder=project.root)
+    project.command("accept", "flow", f"{FIRST:%Y-%m-%dT%H}", "--reason", "it was a holiday")
     project.blocked.remove(("flow", FIRST))
     project.cutoffs["flow", FIRST] = cutoff
     assert project.check_answers() > 100
     (problem,) = quality(project, "--blocked")["problems"]
     assert [hour["hour"][:13] for hour in problem["hours"]] == [f"{SECOND:%Y-%m-%dT%H}"]
-    project.command("publish", *problem["accept"].split()[2:4], "--reason", "all of it")
+    project.command("accept", problem["accept"].split()[2], "--reason", "all of it")
     project.blocked.remove(("flow", SECOND))
     project.cutoffs["flow", SECOND] = cutoff
     assert project.check_answers() > 100
@@ -237,6 +239,7 @@ def test_a_person_overrules_an_audit_on_record(project: StackProject, failing: F
     ]
 
 
+@pytest.mark.long
 def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_them_are_known(
     project: StackProject,
 ) -> None:
@@ -259,6 +262,7 @@ def test_an_hour_unlike_the_same_hour_of_past_days_is_blocked_once_enough_of_the
     assert project.check_answers() > 100
 
 
+@pytest.mark.long
 def test_a_trial_finds_in_events_what_the_audit_of_a_recompute_finds(
     project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +296,7 @@ def test_a_trial_finds_in_events_what_the_audit_of_a_recompute_finds(
         if finding.check.origin == "user"
     }
     with serving_layer.connect(project.project) as connection:
-        rows = connection.answer(
+        rows = connection.sql(
             "SELECT hour, expectation, applied, success, unexpected FROM quality "
             f"WHERE origin = 'user' AND metric IS NULL AND hour BETWEEN '{FIRST}' AND '{SECOND}'"
         ).fetchall()
@@ -355,7 +359,7 @@ def test_what_is_expected_of_a_window_is_judged_by_each_recompute_that_leaves_it
     assert project.blocked == {("flow", FIRST)}
     assert project.check_answers() > 100
     with serving_layer.connect(project.project) as connection:
-        window = connection.answer(f"SELECT sum(scans) FROM flow WHERE window_start = '{FIRST.isoformat()}'").fetchall()
+        window = connection.sql(f"SELECT sum(scans) FROM flow WHERE window_start = '{FIRST.isoformat()}'").fetchall()
     assert window == [(count + 2,)], "a blocked hour keeps what it had, and the late scan on top"
     tried = trial.try_on_results(
         project.project,

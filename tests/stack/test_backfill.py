@@ -36,7 +36,7 @@ def test_a_range_killed_beside_the_stream_is_recomputed_once(
             project.send("scans", parcels.scans(project.random, 50, first_hour=0, hours=2))
             assert process.wait() == -signal.SIGKILL, process.lines
         with serving_layer.connect(project.project) as connection:
-            covered = connection.answer(
+            covered = connection.sql(
                 "SELECT count(DISTINCT hour) FROM hours WHERE kind = 'metric' AND state IN ('final', 'revised')"
             )
             assert covered.fetchall() == [(2,)], "one job"
@@ -49,7 +49,7 @@ def test_a_range_killed_beside_the_stream_is_recomputed_once(
         wait_until(lambda: all_read(project), "the stream has stopped", every_seconds=0.3)
     assert list((project.project.workspace / "backfills").iterdir()) == []
     with serving_layer.connect(project.project) as connection:
-        published = connection.answer("SELECT DISTINCT metric, hour, published FROM drift").fetchall()
+        published = connection.sql("SELECT DISTINCT metric, hour, published FROM drift").fetchall()
     times = Counter((metric, of) for metric, of, _ in published)
     assert len(times) == 2 * HOURS
     assert set(times.values()) == {1}, "each hour of each metric was recomputed once"
@@ -57,6 +57,7 @@ def test_a_range_killed_beside_the_stream_is_recomputed_once(
     assert project.check() > 200
 
 
+@pytest.mark.long
 def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: StackProject) -> None:
     tables_before = sorted(Path(finished_project.project.tables).rglob("*.json"))
     with pytest.raises(UsageError, match=r"has not closed yet.*--include-open"):

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.oracle import MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
@@ -139,6 +141,7 @@ def test_bad_records_are_kept_and_the_stream_goes_on(kafka: str, tmp_path: Path)
     assert max(row["clock"] for row in project.table("progress", "visits")) <= datetime(2024, 3, 1, 11, tzinfo=UTC)
 
 
+@pytest.mark.long
 def test_nothing_but_bad_records_is_a_finished_micro_batch_too(kafka: str, tmp_path: Path) -> None:
     files = {**FILES, "sources/visits.yaml": FILES["sources/visits.yaml"].replace("bad_records", "only_bad_records")}
     project = StackProject(write_project(tmp_path, files), kafka, {"visits": RULE})

@@ -330,7 +330,7 @@ def check(
             if said == verdict
         ), table
     with serving_layer.connect(project.project) as connection:
-        ((events,),) = connection.answer(f"SELECT coalesce(sum(events), 0) FROM of_{source}").fetchall()
+        ((events,),) = connection.sql(f"SELECT coalesce(sum(events), 0) FROM of_{source}").fetchall()
     assert events == counts["accepted"] > 0
 
 

@@ -71,6 +71,7 @@ def test_a_broker_is_gone_when_its_parent_is_killed_and_recovers_when_started_ag
         assert topic_offsets(broker.bootstrap, "flights", {}) == {0: (0, 5)}
 
 
+@pytest.mark.long
 def test_a_broker_that_was_killed_itself_comes_up_again_on_what_it_left(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         ensure_topic(broker.bootstrap, "flights", 1, {})

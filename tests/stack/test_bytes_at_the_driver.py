@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hourline_core.model import Project
 from speed_layer.intake import tasks
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.part import Assignment, Part, from_bytes
@@ -126,14 +127,17 @@ def body(source: str, n: int) -> dict[str, object]:
 
 def read_again(spark: SparkSession, project: StackProject) -> Drained:
     """Let a source read all of its records again."""
-    SourceReset(project.project, project.project.sources["read_again"], project.kafka, "earliest").apply(NOW)
-    return drain(spark, project)
+    source = project.project.sources["read_again"]
+    SourceReset(project.project, source, project.kafka, "earliest").apply(NOW)
+    metrics = {metric.name: metric for metric in project.project.metrics_of(source.name)}
+    return drain(spark, project, replace(project.project, sources={source.name: source}, metrics=metrics))
 
 
-def drain(spark: SparkSession, project: StackProject) -> Drained:
+def drain(spark: SparkSession, project: StackProject, part: Project | None = None) -> Drained:
+    """Drain the topics of all sources, or those of a ``part`` of the project."""
     before = results(spark)
     with told_by_tasks() as told:
-        observed.drain(spark, project.project, project.kafka)
+        observed.drain(spark, part or project.project, project.kafka)
     return Drained(told, results(spark) - before)
 
 

@@ -95,16 +95,16 @@ def check_windows(project: StackProject) -> int:
                 for one in split(of_group, gap)
             ]
             columns = ", ".join(["window_start", "window_end", *rule.dimensions, *rule.measures])
-            found = connection.answer(f"SELECT {columns} FROM {metric}").fetchall()
+            found = connection.sql(f"SELECT {columns} FROM {metric}").fetchall()
             assert sorted(found) == sorted(wanted)
             compared += len(found)
         days: dict[datetime, list[Event]] = {}
         for event in oracle.counted(CLICKS, "days", events, project.cutoffs):
             local = event.time + BERLIN
             days.setdefault(datetime(local.year, local.month, local.day, tzinfo=UTC) - BERLIN, []).append(event)
-        found = connection.answer("SELECT window_start, clicks, visitors FROM days").fetchall()
+        found = connection.sql("SELECT window_start, clicks, visitors FROM days").fetchall()
         assert sorted(found) == sorted(rows_of(CLICKS.metrics["days"], (day,), of) for day, of in days.items())
-        found = connection.answer("SELECT window_start, visitor, until_order FROM journeys").fetchall()
+        found = connection.sql("SELECT window_start, visitor, until_order FROM journeys").fetchall()
         visitors = {event.body["visitor"] for event in events}
         counted = list(oracle.counted(CLICKS, "visits", events, project.cutoffs))
         assert sorted(found, key=repr) == sorted(
@@ -116,7 +116,7 @@ def check_windows(project: StackProject) -> int:
             key=repr,
         )
         ends = "FROM visits WHERE last_click + INTERVAL 30 MINUTES <> window_end"
-        assert connection.answer(ends).fetchall() == []
+        assert connection.sql(ends).fetchall() == []
     return compared + len(found)
 
 
@@ -138,6 +138,7 @@ def test_the_file_is_what_its_script_makes() -> None:
     assert FILE.read_text().splitlines() == make_clicks()
 
 
+@pytest.mark.long
 def test_visits_are_all_clicks_that_follow_each_other(project: StackProject) -> None:
     clicks: list[Body] = [json.loads(line) for line in make_clicks()]
     for part in (clicks[:180], clicks[180:]):
@@ -153,9 +154,9 @@ def test_visits_are_all_clicks_that_follow_each_other(project: StackProject) -> 
         told = "SELECT DISTINCT found FROM quality WHERE metric = 'visits' AND unit = 'window' AND NOT success"
         wanted = {
             f"session {time_text(start)} to {time_text(end)}, visitor {visitor}: clicks: {clicks}"
-            for start, end, visitor, clicks in connection.answer(long).fetchall()
+            for start, end, visitor, clicks in connection.sql(long).fetchall()
         }
-        assert {found for (found,) in connection.answer(told).fetchall()} == wanted
+        assert {found for (found,) in connection.sql(told).fetchall()} == wanted
         assert len(wanted) == 2
 
 
@@ -176,5 +177,5 @@ def test_a_source_by_arrival_counts_each_record_when_it_comes(project: StackProj
 def pings(project: StackProject) -> dict[datetime, int]:
     """By the start of its window. None is late."""
     with serving_layer.connect(project.project) as connection:
-        assert connection.answer("FROM late_events WHERE source = 'pings'").fetchall() == []
-        return dict(connection.answer("SELECT window_start, sum(pings)::INT FROM by_arrival GROUP BY ALL").fetchall())
+        assert connection.sql("FROM late_events WHERE source = 'pings'").fetchall() == []
+        return dict(connection.sql("SELECT window_start, sum(pings)::INT FROM by_arrival GROUP BY ALL").fetchall())

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import serving_layer
 from hourline import load_project
 from tests.support.project_files import write_project
@@ -26,6 +28,7 @@ at,zip,ms
 """
 
 
+@pytest.mark.long
 def test_a_row_of_a_csv_file_is_decoded_anew_as_another_type(kafka: str, tmp_path: Path) -> None:
     file = tmp_path / "visits.csv"
     file.write_text(ROWS)

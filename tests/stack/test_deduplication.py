@@ -32,15 +32,14 @@ def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_pat
         write_deltalake(address, pa.table(others | columns), mode="append")
     spark = spark_session(Project(tmp_path, settings, {"scans": source}, {}), "test")
     try:
-        every, second, none = (
-            archived_id_hashes(
-                spark, source, address, DeltaTable(address), BASE + timedelta(minutes=minutes)
-            ).to_pylist()
-            for minutes in (0, 60, 61)
-        )
+        parts = [
+            [*archived_id_hashes(spark, source, address, DeltaTable(address), BASE + timedelta(minutes=minutes), most)]
+            for minutes, most in ((0, 3), (60, 100), (61, 100))
+        ]
     finally:
         spark.stop()
-    assert none == []
+    assert [len(of) for of in parts] == [2, 1, 0]
+    every, second, _ = ([row for part in of for row in part.to_pylist()] for of in parts)
     assert [row[HOUR] for row in second] == [BASE + timedelta(hours=1)] * 4
     hashes = [row[ID_HASH] for row in second]
     assert sorted(hashes.count(one) for one in set(hashes) - {None}) == [1, 2], "x twice, y once"

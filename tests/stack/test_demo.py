@@ -82,7 +82,7 @@ def test_it_leaves_nothing_running(played: tuple[Path, str]) -> None:
 @LONG
 def test_the_hours_of_a_night_without_flights_are_final(played: tuple[Path, str]) -> None:
     with connect(PROJECT, played[0]) as connection:
-        nights = connection.answer(
+        nights = connection.sql(
             "SELECT hour(hour), state FROM hours WHERE kind = 'source' AND events = 0 ORDER BY hour"
         ).fetchall()
     # From midnight to five in New York.

@@ -86,6 +86,7 @@ def test_late_events_and_duplicates_are_told_apart(project: StackProject) -> Non
     } == moving
 
 
+@pytest.mark.long
 def test_a_fault_in_the_provisional_rows_is_unexplained_and_nothing_else(project: StackProject) -> None:
     project.send("scans", parcels.scans(project.random, 200, first_hour=6, hours=2))
     project.drain()
@@ -111,6 +112,7 @@ def test_a_fault_in_the_provisional_rows_is_unexplained_and_nothing_else(project
     ]
 
 
+@pytest.mark.long
 def test_a_changed_metric_is_served_as_it_was_until_the_new_declaration_is_covered(project: StackProject) -> None:
     old = project.rules["scans"]
     flow = old.metrics["flow"]
@@ -216,6 +218,7 @@ def command(name: str, project: StackProject, *options: str) -> str:
     return done.output
 
 
+@pytest.mark.long
 def test_doubles_that_cancel_out_are_no_fault(kafka: str, tmp_path: Path) -> None:
     write_project(
         tmp_path,

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from hourline.airflow import report_audit
 from hourline.exit_status import FOUND, MISTAKE
 from hourline_core.model.hours import HOUR
 from hourline_core.storage import commits
@@ -47,6 +50,8 @@ def test_faults_are_found_at_the_default_bounds_until_they_are_gone(kafka: str, 
         assert faulty.found() == {}
         reject_all(faulty)
         let_a_partition_die(faulty)
+        hold_the_clock(faulty)
+        be_silent(faulty)
 
 
 def reject_all(faulty: "Faulty") -> None:
@@ -59,7 +64,10 @@ def reject_all(faulty: "Faulty") -> None:
     shown = project.command("quality", status=MISTAKE)
     assert shown.startswith("1 finding needs you.\n\nreadings  fail  all rejected\nfound    every record since")
     told = project.command("recompute", status=FOUND)
-    assert project.command("recompute", status=FOUND) == told, "it is recorded once"
+    results = project.root / "results.json"
+    assert project.command("recompute", "--results", str(results), status=FOUND) == told, "it is recorded once"
+    with pytest.raises(AirflowFailException, match="found: readings: every record since"):
+        report_audit(json.loads(results.read_text()))
     faulty.send(0, 1)
     assert faulty.found() == {}
     project.command("recompute")
@@ -77,6 +85,33 @@ def let_a_partition_die(faulty: "Faulty") -> None:
     assert faulty.found() == {}
 
 
+def hold_the_clock(faulty: "Faulty") -> None:
+    """All records of a partition are rejected, while others go on."""
+    faulty.send(0)
+    assert faulty.found() == {}
+    faulty.age(2 * HOUR)
+    faulty.refuse(1)
+    faulty.send(0)
+    one = faulty.found(MISTAKE)["held_clock"]
+    assert one["numbers"]["partitions"] == ["found[1]"]
+    assert "held by found[1], whose records do not move it" in one["sentence"]
+    faulty.send(1)
+    assert faulty.found() == {}
+
+
+def be_silent(faulty: "Faulty") -> None:
+    """A source that has been read for a day has no record for more than twice its usual silence of two hours."""
+    faulty.age(24 * HOUR)
+    faulty.send(0, 1)
+    assert faulty.found() == {}
+    faulty.age(5 * HOUR)
+    one = faulty.found()["silence"]
+    assert one["sentence"].startswith("no record has been read for 5h")
+    assert one["remedy"] == "`hourline up` starts the speed layer"
+    faulty.send(0, 1)
+    assert faulty.found() == {}
+
+
 @dataclass
 class Faulty:
     """A project, and a speed layer that reads what was sent whenever somebody looks."""
@@ -89,9 +124,10 @@ class Faulty:
         for partition in partitions:
             self.project.send("readings", readings(300), partition)
 
-    def refuse(self) -> None:
+    def refuse(self, partition: int | None = None) -> None:
         """Send records of now with a meter that is no number."""
-        self.project.send_refused("readings", [json.dumps({**one, "meter": "one"}).encode() for one in readings(12)])
+        refused = [json.dumps({**one, "meter": "one"}).encode() for one in readings(12)]
+        self.project.send_refused("readings", refused, partition)
 
     def found(self, status: int = 0) -> dict[str, Any]:
         """By kind, what `hourline quality` says, and ends with ``status``."""

@@ -15,8 +15,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import serving_layer
+from batch_layer.findings import look_now
 from hourline import load_project
 from hourline_core.errors import LostRecordsError, UnreliableResultError, UsageError
+from hourline_core.ledger.finding import Finding
 from hourline_core.model.hours import HOUR
 from hourline_core.runtime.kafka import Kafka
 from serving_layer.reports.gaps import GapReport, list_gaps
@@ -61,6 +63,7 @@ def test_a_loss_while_stopped_ends_the_start_until_a_person_accepts_it(project: 
     assert all(BEGAN <= moment <= datetime.now(UTC) for moment in sent_after)
     assert "--accept-loss" in error
     assert "Traceback" not in done.stdout
+    assert found(project)["ended"].sentence.endswith(error.removeprefix("hourline: ").rstrip("."))
     assert project.check_answers() > 100, "nothing was changed"
 
     done = run_command(
@@ -69,11 +72,20 @@ def test_a_loss_while_stopped_ends_the_start_until_a_person_accepts_it(project: 
     assert done.returncode == -signal.SIGKILL, done.stdout
     assert "going on without what is gone" in done.stdout
     assert gaps_of(project) == [], "it is not decided yet"
+    assert found(project)["ended"].sentence.endswith("nobody told it to: its process was killed")
     accepted: list[str] = []
     project.drain(accepted)
     assert accepted == [error.removeprefix("hourline: ")]
     check_gaps(project, lost)
-    assert project.drain() == [], "once is enough"
+    gaps = gaps_of(project)
+    done = run_command(project, ["speed", "--drain"], {})
+    assert (done.returncode, gaps_of(project)) == (0, gaps), "once is enough"
+    assert "ended" not in found(project)
+
+
+def found(project: StackProject) -> dict[str, Finding]:
+    """By kind, what is found now."""
+    return {one.kind: one for one in look_now(project.project)}
 
 
 def test_a_loss_while_the_stream_runs_is_told_in_a_sentence_and_accepted_without_a_restart(
@@ -115,6 +127,7 @@ def test_a_loss_while_the_stream_runs_is_told_in_a_sentence_and_accepted_without
     check_gaps(project, lost, before)
 
 
+@pytest.mark.long
 def test_a_loss_is_not_passed_by_a_start_that_finds_another_topic_missing_or_looked_too_early(
     kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +164,7 @@ def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project:
         serving_layer.connect(project.project, strict=True) as connection,
         pytest.raises(UnreliableResultError, match="incomplete"),
     ):
-        connection.answer("FROM flow")
+        connection.sql("FROM flow")
     project.recompute()  # which makes nothing of it complete
     assert project.check() > 100
     for gap in sorted(hours):
@@ -162,7 +175,7 @@ def test_the_hours_of_a_gap_are_incomplete_until_a_person_confirms_them(project:
     project.incomplete = set()
     assert project.check() > 100
     with serving_layer.connect(project.project, strict=True) as connection:
-        assert connection.answer("FROM flow").fetchall()
+        assert connection.sql("FROM flow").fetchall()
     assert {gap.reason for gap in gaps_of(project)} == {"counted elsewhere"}, "they stay on record"
     with pytest.raises(UsageError, match="was confirmed on"):
         project.command("gaps", "--confirm", gap, "--reason", "x")

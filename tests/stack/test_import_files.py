@@ -115,8 +115,8 @@ def import_here(project: StackProject, file: Path) -> list[int]:
 
 def late(project: StackProject) -> int:
     with serving_layer.connect(project.project) as connection:
-        ((late,),) = connection.answer("SELECT sum(late)::BIGINT FROM hours WHERE kind = 'source'").fetchall()
-        assert connection.answer("SELECT count(*) FROM late_events").fetchall() == [(late,)]
+        ((late,),) = connection.sql("SELECT sum(late)::BIGINT FROM hours WHERE kind = 'source'").fetchall()
+        assert connection.sql("SELECT count(*) FROM late_events").fetchall() == [(late,)]
     return int(late)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
 )
 from pyspark.sql import SparkSession
 
+from batch_layer.findings import look_now
 from hourline_core.errors import LostRecordsError, SourceError
+from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.topics import topic_offsets
 from serving_layer.reports.speed_state import KafkaAway
 from serving_layer.reports.status import report_project_status
@@ -41,6 +44,8 @@ from tests.support.stack_project import StackProject
 
 TOPIC = "faults"
 ANYBODY = ("User:ANONYMOUS", "*")
+SIX_MINUTES = timedelta(minutes=6)
+"""More than the default bound of a finding."""
 
 
 @dataclass
@@ -68,16 +73,22 @@ class Running:
         """What `hourline status` says."""
         return report_project_status(self.project.project, 1).kafka_away
 
+    def found_later(self) -> dict[str, str]:
+        """By kind, what is found if it stays as it is for six minutes."""
+        return {one.kind: one.sentence for one in look_now(self.project.project, lambda: wall_clock() + SIX_MINUTES)}
+
     @contextmanager
     def away(self, why: str) -> Iterator[None]:
         """Kafka is away, and the block brings it back: both are said once, and `status` tells the times."""
         self.speed.wait_for(why)
         away = self.kafka_away()
         assert away and away.until is None and why in away.reason
+        assert why in self.found_later()["kafka_away"]
         yield
         self.speed.wait_for("Kafka is back")
         back = self.kafka_away()
         assert back and back.since == away.since and back.until and back.until > back.since
+        assert "kafka_away" not in self.found_later()
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +121,7 @@ def whole(cluster: KafkaCluster) -> None:
     cluster.wait_until_whole()
 
 
+@pytest.mark.long
 def test_the_stream_goes_on_when_a_leader_is_killed_and_waits_for_records_below_the_minimum_of_copies(
     running: Running,
 ) -> None:
@@ -127,6 +139,7 @@ def test_the_stream_goes_on_when_a_leader_is_killed_and_waits_for_records_below_
     set_option(running.cluster, TOPIC, "min.insync.replicas", "1")
 
 
+@pytest.mark.long
 def test_the_stream_goes_on_after_all_brokers_were_paused(running: Running) -> None:
     running.send()
     for node in running.cluster.nodes:
@@ -165,6 +178,7 @@ def test_a_stream_that_was_forbidden_to_read_starts_again_by_itself_when_it_may(
     running.everything_counts()
 
 
+@pytest.mark.long
 def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_5_mb_too(running: Running) -> None:
     running.send()
     running.project.add_partitions("scans", 50)
@@ -178,6 +192,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_
     assert len({row["partition"] for row in offsets(running.project)}) == 50
 
 
+@pytest.mark.long
 def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stream_until_it_is_mended(
     cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
 ) -> None:

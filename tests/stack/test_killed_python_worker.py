@@ -12,6 +12,7 @@ from tests.support.task_losses import count_finished, count_lost_tasks, kill_unt
 from tests.support.tasks_with_failpoint import PLACE, SUM, run_tasks
 
 
+@pytest.mark.long
 def test_a_python_worker_killed_in_mid_micro_batch_changes_nothing(kafka: str, tmp_path: Path) -> None:
     project = visits_and_orders.make(tmp_path, kafka, "killed_python_worker", records_per_batch=100)
     visits_and_orders.send(project, visits=4_000, orders=1_000)

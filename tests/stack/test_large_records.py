@@ -45,8 +45,8 @@ def test_large_records_make_small_micro_batches_and_may_become_thousands_of_even
     (finished,) = (done for done in batches if done.source == "orders")
     assert (finished.records, finished.accepted, finished.rejected) == (1, EVENTS, 2)
     with serving_layer.connect(project.project) as connection:
-        assert connection.answer("SELECT events, total FROM counts").fetchall() == [(EVENTS, EVENTS)]
-        assert connection.answer("SELECT notes, total FROM noted").fetchall() == [(NOTES, sum(range(NOTES)))]
+        assert connection.sql("SELECT events, total FROM counts").fetchall() == [(EVENTS, EVENTS)]
+        assert connection.sql("SELECT notes, total FROM noted").fetchall() == [(NOTES, sum(range(NOTES)))]
     value = json.dumps(record, ensure_ascii=False).encode()
     kept = [row["_hourline_value"] for row in project.table("events", "orders", ["_hourline_value"])]
     assert sorted(kept, key=lambda one: one is None) == [value, *[None] * (EVENTS - 1)]

@@ -101,7 +101,7 @@ def columns_of_final(project: StackProject) -> dict[str, list[tuple[str, str]]]:
 def exact_answers(project: StackProject) -> list[tuple[Any, ...]]:
     """The metric without sums of doubles, whose last digits may differ each time."""
     with serving_layer.connect(project.project) as connection:
-        return connection.answer("FROM fragile ORDER BY ALL").fetchall()
+        return connection.sql("FROM fragile ORDER BY ALL").fetchall()
 
 
 def check_day_sums(project: StackProject) -> None:
@@ -113,10 +113,8 @@ def check_day_sums(project: StackProject) -> None:
     for event in oracle.counted(rule, "flow", events, project.cutoffs):
         parcels_of[event.hour.date()] |= {event.body["parcel"]} - {None}
     with serving_layer.connect(project.project) as connection:
-        sums = connection.answer("SELECT hour::DATE, sum(scans), sum(price) FROM flow GROUP BY 1").fetchall()
-        distinct = connection.answer(
-            "SELECT hour::DATE, distinct_count(parcels) FROM flow_states GROUP BY 1"
-        ).fetchall()
+        sums = connection.sql("SELECT hour::DATE, sum(scans), sum(price) FROM flow GROUP BY 1").fetchall()
+        distinct = connection.sql("SELECT hour::DATE, distinct_count(parcels) FROM flow_states GROUP BY 1").fetchall()
     assert len(days) > 1
     assert {day: (scans, price) for day, scans, price in sums} == {
         day: tuple(

@@ -21,7 +21,8 @@ from hourline_core.errors import UsageError
 from hourline_core.runtime.kafka import Kafka
 from hourline_core.runtime.topics import ensure_topic
 from serving_layer.reports.late import list_late_hours
-from serving_layer.reports.status import SourceStatus, report_project_status
+from serving_layer.reports.source_status import SourceStatus
+from serving_layer.reports.status import report_project_status
 from speed_layer.commit.committer import Finished
 from speed_layer.commit.maintenance import maintain_stopped
 from speed_layer.reset import SourceReset, Target
@@ -107,6 +108,7 @@ def test_a_list_of_topics_is_one_source(kafka: str, tmp_path: Path) -> None:
     assert project.drain() == []
 
 
+@pytest.mark.long
 def test_a_topic_that_matches_later_is_read_from_its_beginning(kafka: str, tmp_path: Path) -> None:
     project = make(tmp_path, kafka, "merge_later", "clicks", "views")
     with running(project) as finished:
@@ -218,6 +220,6 @@ def numbers(project: StackProject, source: str) -> SourceStatus:
 def answers(project: StackProject) -> list[Any]:
     views = ("clicks_by_topic", "hours", "late_events", "events_clicks")
     with serving_layer.connect(project.project) as connection:
-        told = [connection.answer(f"FROM {view} ORDER BY ALL").fetchall() for view in views]
+        told = [connection.sql(f"FROM {view} ORDER BY ALL").fetchall() for view in views]
         late = list_late_hours(connection, None)
     return [*told, late, numbers(project, "clicks")]

@@ -11,7 +11,7 @@ def test_reading_needs_neither_spark_nor_java(finished_project: StackProject) ->
     script = """\
         import serving_layer
         with serving_layer.connect({root!r}) as connection:
-            print(connection.answer("SELECT sum(scans) FROM flow").fetchone()[0])
+            print(connection.sql("SELECT sum(scans) FROM flow").fetchone()[0])
         """
     done = without(READING, textwrap.dedent(script).format(root=str(finished_project.root)), finished_project)
     assert done.returncode == 0, done.stderr

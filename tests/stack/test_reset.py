@@ -25,7 +25,8 @@ from hourline_core.ledger import snapshot
 from hourline_core.ledger.coverage import open_coverage, read_coverage
 from hourline_core.model.hours import HourRange
 from hourline_core.runtime.topics import ensure_topic, offsets_at
-from serving_layer.reports.status import SourceStatus, report_project_status
+from serving_layer.reports.source_status import SourceStatus
+from serving_layer.reports.status import report_project_status
 from speed_layer.commit.maintenance import prune
 from speed_layer.reset import MetricReset, SourceReset, Target
 from tests.support import oracle, parcels
@@ -40,6 +41,7 @@ Address = tuple[int, int]
 Strict = tuple[StackProject, dict[Address, oracle.Body]]
 
 
+@pytest.mark.long
 def test_a_reset_to_the_earliest_offset_changes_no_number(kafka: str, tmp_path: Path) -> None:
     project = parcels.make(tmp_path, kafka, topic="reset_earliest", records_per_batch=200, few=True)
     project.send("scans", parcels.scans(project.random, 200, first_hour=0, hours=4))
@@ -143,6 +145,7 @@ def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: 
     assert project.check() > 100
 
 
+@pytest.mark.long
 def test_a_source_reset_killed_anywhere_is_exact_and_can_be_done_again(
     finished_project: StackProject, tmp_path: Path
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_metric_reset_killed_anywhere_is_exact_or_missing_and_can_be_done_agai
     assert project.check() > 100
 
 
+@pytest.mark.long
 def test_a_reader_whom_a_metric_reset_overtakes_begins_again(
     finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,8 +313,8 @@ def status(project: StackProject) -> SourceStatus:
 def numbers(project: StackProject) -> dict[str, Any]:
     """All that is said about the source and of its hours, but for how far it has come."""
     with serving_layer.connect(project.project) as connection:
-        hours = connection.answer("FROM hours ORDER BY ALL").fetchall()
-        rows = connection.answer("FROM fragile ORDER BY ALL").fetchall()
+        hours = connection.sql("FROM hours ORDER BY ALL").fetchall()
+        rows = connection.sql("FROM fragile ORDER BY ALL").fetchall()
     told = status(project).model_dump(exclude={"sequence", "lag", "finished", "partitions"})
     return {**told, "hours": hours, "rows": rows}
 
@@ -340,12 +344,12 @@ def check_but_missing(project: StackProject) -> dict[str, set[datetime]]:
     rule, events = project.rules["scans"], project.events("scans")
     missing: dict[str, set[datetime]] = {}
     with serving_layer.connect(project.project) as connection:
-        for name, hour in connection.answer(
+        for name, hour in connection.sql(
             "SELECT name, hour FROM hours WHERE kind = 'metric' AND state = 'missing'"
         ).fetchall():
             missing.setdefault(name, set()).add(hour)
         for metric, of_metric in rule.metrics.items():
             expected = oracle.answer(rule, metric, events, project.cutoffs)
             known = {key: row for key, row in expected.items() if key[0] not in missing.get(metric, set())}
-            oracle.compare(connection.answer(f"FROM {metric}").to_arrow_table().to_pylist(), of_metric, known)
+            oracle.compare(connection.sql(f"FROM {metric}").to_arrow_table().to_pylist(), of_metric, known)
     return missing

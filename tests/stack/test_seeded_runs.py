@@ -123,5 +123,5 @@ def every_hour(project: StackProject) -> list[PlannedHour]:
 def exact_answers(project: StackProject) -> list[tuple[Any, ...]]:
     """All but the sums of doubles, whose last digits may differ each time."""
     with serving_layer.connect(project.project) as connection:
-        flow = connection.answer("SELECT * EXCLUDE (way, speed, mean_price) FROM flow ORDER BY ALL").fetchall()
-        return [*flow, *connection.answer("FROM fragile ORDER BY ALL").fetchall()]
+        flow = connection.sql("SELECT * EXCLUDE (way, speed, mean_price) FROM flow ORDER BY ALL").fetchall()
+        return [*flow, *connection.sql("FROM fragile ORDER BY ALL").fetchall()]

@@ -9,7 +9,8 @@ import serving_layer
 from batch_layer.plan import plan
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.kafka import Kafka
-from serving_layer.reports.status import SourceStatus, report_project_status
+from serving_layer.reports.source_status import SourceStatus
+from serving_layer.reports.status import report_project_status
 from speed_layer.spark_session import speed_session
 from speed_layer.speed_layer import SpeedLayer
 from tests.support.observed import Observed
@@ -91,8 +92,8 @@ def test_a_partition_behind_holds_hours_open_and_silence_closes_them(kafka: str,
     project.recompute()
     project.check_accounting("readings")
     with serving_layer.connect(project.project) as connection:
-        states = connection.answer(f"SELECT DISTINCT state FROM hours WHERE hour < '{minute(360)}'").fetchall()
-        (total,) = connection.answer("SELECT sum(readings) FROM by_meter").fetchall()[0]
+        states = connection.sql(f"SELECT DISTINCT state FROM hours WHERE hour < '{minute(360)}'").fetchall()
+        (total,) = connection.sql("SELECT sum(readings) FROM by_meter").fetchall()[0]
     assert states == [("final",)]
     assert total == len(project.sent["readings"])
 

@@ -10,6 +10,7 @@ from speed_layer.commit import maintenance
 from tests.support import parcels
 
 
+@pytest.mark.long
 def test_upkeep_between_micro_batches_changes_no_answer(
     kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

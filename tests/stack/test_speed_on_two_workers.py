@@ -28,6 +28,7 @@ def on_two_workers(two_workers: StandaloneSpark, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPARK_MASTER", two_workers.master)
 
 
+@pytest.mark.long
 def test_two_workers_give_the_same_answers(kafka: str, tmp_path: Path, two_workers: StandaloneSpark) -> None:
     project = visits_and_orders.make(tmp_path, kafka, "two_workers", records_per_batch=10_000)
     visits_and_orders.send(project, visits=20_000, orders=8_000)
@@ -37,7 +38,8 @@ def test_two_workers_give_the_same_answers(kafka: str, tmp_path: Path, two_worke
     assert project.check() > 50
 
 
-@pytest.mark.parametrize("killed", ["python_workers", "busy_executors"])
+# Of a local Spark, test_killed_python_worker.py kills Python workers.
+@pytest.mark.parametrize("killed", [pytest.param("python_workers", marks=pytest.mark.long), "busy_executors"])
 def test_a_process_of_a_worker_killed_in_mid_micro_batch_changes_nothing(
     killed: str, kafka: str, tmp_path: Path, two_workers: StandaloneSpark
 ) -> None:
@@ -50,6 +52,7 @@ def test_a_process_of_a_worker_killed_in_mid_micro_batch_changes_nothing(
     assert project.check() > 50
 
 
+@pytest.mark.long
 def test_a_failpoint_fires_in_one_task_of_all_executors(kafka: str, tmp_path: Path) -> None:
     visits_and_orders.make(tmp_path, kafka, "failpoint_of_executors", records_per_batch=100)
     fired = tmp_path / "fired"
@@ -60,6 +63,7 @@ def test_a_failpoint_fires_in_one_task_of_all_executors(kafka: str, tmp_path: Pa
     assert count_lost_tasks(tmp_path / ".hourline" / "logs" / "spark-tasks.log") > 0
 
 
+@pytest.mark.long
 def test_executors_without_hourlines_packages_are_refused_in_one_sentence(
     kafka: str, tmp_path: Path, two_workers: StandaloneSpark
 ) -> None:

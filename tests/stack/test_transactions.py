@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
 )
 
 from hourline_core.runtime.topics import topic_offsets
-from serving_layer.reports.status import SourceStatus
+from serving_layer.reports.source_status import SourceStatus
 from speed_layer.commit.committer import Finished
 from speed_layer.spark_session import speed_session
 from tests.stack.test_replay import committed
@@ -84,6 +84,7 @@ def drain(project: StackProject) -> Iterator[Callable[[], list[Finished]]]:
         yield lambda: observed.drain(spark, project.project, project.kafka).batches
 
 
+@pytest.mark.long
 def test_lag_is_0_when_all_that_can_be_read_was_whatever_transactions_left_behind(
     kafka: str, project: StackProject, drain: Callable[[], list[Finished]]
 ) -> None:

@@ -210,6 +210,7 @@ def test_elements_of_each_type_are_refused_or_archived(spark: SparkSession, tmp_
         assert len(rows) >= 40
 
 
+@pytest.mark.long
 def test_an_id_of_each_type_is_refused_or_has_a_hash(spark: SparkSession, tmp_path: Path) -> None:
     sources = {f"sources/{name}.yaml": source_file(name, f"id: {json.dumps(of)}\n") for name, of in TYPES.items()}
     project = load_project(write_project(tmp_path, {"hourline.yaml": "", **sources}))

@@ -56,7 +56,7 @@ def test_an_event_that_a_class_fails_for_is_in_quarantine_until_the_class_is_men
     assert answers(project) == {**before, START: (50, variance(early), "final")}
     assert other_answers(project) == {START: (51, 1300), AFTER: (30, 87)}
     with serving_layer.connect(project.project) as connection:
-        warned = connection.answer("SELECT metric, hour, unexpected, found, rows FROM quality WHERE NOT success")
+        warned = connection.sql("SELECT metric, hour, unexpected, found, rows FROM quality WHERE NOT success")
         ((metric, hour, number, found, rows),) = warned.fetchall()
     assert (metric, hour, number) == ("spreads", START, 1)
     assert found == (
@@ -99,6 +99,7 @@ FOLD_FILES = {
 }
 
 
+@pytest.mark.long
 def test_events_are_folded_in_their_order_in_both_layers(kafka: str, tmp_path: Path) -> None:
     rule = SourceRule(lambda body: datetime.fromisoformat(body["at"]), {})
     project = StackProject(write_project(tmp_path, FOLD_FILES), kafka, {"steps": rule})
@@ -140,7 +141,7 @@ def warnings(project: StackProject) -> list[tuple[str, datetime, dict[str, Any]]
     """What was warned of in all audits so far: the column, the hour, and the group without the hour."""
     with serving_layer.connect(project.project) as connection:
         sql = "SELECT about, hour, unnest(rows) FROM quality WHERE NOT success ORDER BY publication"
-        rows = connection.answer(sql).fetchall()
+        rows = connection.sql(sql).fetchall()
     groups = [(about, of, json.loads(row)) for about, of, row in rows]
     return [(about, of, {name: cell for name, cell in row.items() if name != "hour"}) for about, of, row in groups]
 
@@ -153,7 +154,7 @@ def trails(project: StackProject) -> dict[str, tuple[Any, ...]]:
     """By who took steps in the first hour: the two folds and the state."""
     with serving_layer.connect(project.project) as connection:
         sql = f"SELECT who, trail, until_third, state FROM trails WHERE hour = '{START:%F %T}+00'"
-        return {who: tuple(values) for who, *values in connection.answer(sql).fetchall()}
+        return {who: tuple(values) for who, *values in connection.sql(sql).fetchall()}
 
 
 def reading(hour: int, values: Any) -> list[dict[str, Any]]:
@@ -167,7 +168,7 @@ def variance(bodies: list[dict[str, Any]]) -> Any:
 def other_answers(project: StackProject) -> dict[datetime, tuple[Any, ...]]:
     """By hour with events: the values of the metric without a class."""
     with serving_layer.connect(project.project) as connection:
-        rows = connection.answer("SELECT hour, n, most FROM others WHERE n > 0").fetchall()
+        rows = connection.sql("SELECT hour, n, most FROM others WHERE n > 0").fetchall()
     return {hour: tuple(values) for hour, *values in rows}
 
 
@@ -180,11 +181,11 @@ def found_kinds(project: StackProject) -> dict[str, str]:
 def quarantine(project: StackProject) -> list[tuple[Any, ...]]:
     with serving_layer.connect(project.project) as connection:
         sql = 'SELECT "offset", metric, measure, file, message FROM quarantine_readings'
-        return connection.answer(sql).fetchall()
+        return connection.sql(sql).fetchall()
 
 
 def answers(project: StackProject) -> dict[datetime, tuple[Any, ...]]:
     """By hour with events: their number, their spread and the state."""
     with serving_layer.connect(project.project) as connection:
-        rows = connection.answer("SELECT hour, n, spread, state FROM spreads WHERE n > 0").fetchall()
+        rows = connection.sql("SELECT hour, n, spread, state FROM spreads WHERE n > 0").fetchall()
     return {hour: tuple(values) for hour, *values in rows}

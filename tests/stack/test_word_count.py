@@ -44,6 +44,7 @@ LINES = SourceRule(
 )
 
 
+@pytest.mark.long
 def test_each_word_of_each_line_counts_once(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = shutil.copytree(EXAMPLE, tmp_path / "word_count")
     (root / "hourline.yaml").write_text(

@@ -91,7 +91,7 @@ def test_a_backfill_lets_an_hourly_recompute_in_between_its_jobs(project: StackP
 
 def answers(project: StackProject) -> list[tuple[Any, ...]]:
     with serving_layer.connect(project.project) as connection:
-        return connection.answer("FROM fragile ORDER BY ALL").fetchall()
+        return connection.sql("FROM fragile ORDER BY ALL").fetchall()
 
 
 def hourline(project: StackProject, command: str, workspace: Path | None, *options: str) -> list[str]:

@@ -188,7 +188,7 @@ class BareTables:
         finished = max((read["last"] + 1 for batch in batches for read in batch), default=0)
         with serving_layer.connect(self.project) as connection:
             for metric in METRICS:
-                assert dict(connection.answer(f"SELECT hour, n FROM {metric}").fetchall()) == expected(
+                assert dict(connection.sql(f"SELECT hour, n FROM {metric}").fetchall()) == expected(
                     metric, self.hours[:finished]
                 ), metric
 

@@ -1,10 +1,11 @@
 """Kinds of damage, the tables and views that they may harm, and what is answered then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import serving_layer
 from hourline_core.ledger.snapshot import take_snapshot
@@ -111,3 +112,19 @@ FILE_DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "flipped in a page header": (lambda file: flip(file, 4, 40), "cannot be decoded"),
     "flipped in its footer": (lambda file: flip(file, footer_start(file), 40), "cannot be decoded"),
 }
+
+
+def on_each_table(kinds: Collection[str]) -> list[Any]:
+    """Parameters ``damage`` and ``name``: each table has one kind of damage, in turn. The long run has all of them."""
+    return [
+        pytest.param(damage, name, marks=() if place % len(kinds) == number else pytest.mark.long)
+        for place, name in enumerate(TABLES)
+        for number, damage in enumerate(kinds)
+    ]
+
+
+SOME_TABLES = [
+    pytest.param(name, marks=() if name.startswith(("progress", "final", "coverage")) else pytest.mark.long)
+    for name in TABLES
+]
+"""A table of the speed layer, one of a recompute, and coverage. The long run has all tables."""

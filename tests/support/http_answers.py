@@ -14,17 +14,12 @@ KEYS = ("hour", "page", "size")
 
 
 def rows(answer: httpx.Response, *keys: str) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """By keys, the measures of an answer in JSON. Lists, which are JSON as text, are read."""
+    """By keys, the measures of an answer in JSON."""
     assert answer.status_code == 200, answer.text
-    lists = [column["name"] for column in answer.json()["columns"] if column["type"].endswith("[]")]
     found = {}
     for row in answer.json()["rows"]:
         key = tuple(datetime.fromisoformat(row[name]) if name == "hour" else row[name] for name in keys)
-        found[key] = {
-            name: json.loads(value) if name in lists else value
-            for name, value in row.items()
-            if name not in (*keys, "state")
-        }
+        found[key] = {name: value for name, value in row.items() if name not in (*keys, "state")}
     assert len(found) == len(answer.json()["rows"])
     return found
 

@@ -7,7 +7,7 @@ sources have late events or rejected records. Each problem is a rule of its own 
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -27,13 +27,19 @@ from hourline_core.ledger.source_clock import PartitionClock
 from hourline_core.model import Metric, Project, Source, load_project
 from hourline_core.model.natural_order import natural_key
 from hourline_core.runtime.ports import free_ports
-from serving_layer import connect
+from serving_layer.connection import Connection
+from serving_layer.reports.findings import find_findings
 from serving_layer.reports.problems import find_problems
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 from tests.support.project_files import write_project
 
 END = datetime(2026, 3, 2, 12, tzinfo=UTC)
 """The end of the newest hour."""
+NOW = END + timedelta(minutes=30)
+"""When somebody looks."""
+LATE_HOUR = END - timedelta(hours=5)
+"""The hour that late events revise."""
+OPEN_HOURS = 2
 KINDS = ("open", "shut")
 EVENTS = 3
 """The number of events of each kind in an hour."""
@@ -62,13 +68,14 @@ class ManySources:
     """The project, as it was written."""
 
     project: Project
+    size: Size
     blocked: dict[str, set[datetime]] = field(default_factory=dict)
     """By metric."""
 
 
 def write_many_sources(folder: Path, size: Size) -> ManySources:
     """Write the project in ``folder``."""
-    written = ManySources(load_project(write_project(folder, _files(size))))
+    written = ManySources(load_project(write_project(folder, _files(size))), size)
     sources: dict[str, Source] = _in_order(written.project.sources)
     metrics: dict[str, Metric] = _in_order(written.project.metrics)
     hours = [END - timedelta(hours=back) for back in range(size.hours, 0, -1)]
@@ -85,28 +92,50 @@ def write_many_sources(folder: Path, size: Size) -> ManySources:
         _commit(tables, 1, hours[:-1])
         for aggregation in aggregations:
             marks = dict.fromkeys(written.blocked.get(aggregation.metric.name, ()), "")
-            tiles = MetricTiles(aggregation, hours[:-2], 1, tiles_of(hours[:-2]))
+            tiles = MetricTiles(aggregation, hours[:-OPEN_HOURS], 1, tiles_of(hours[:-OPEN_HOURS]))
             staged.append(MetricPublication(stage_metric(written.project, tiles), marks))
-        late = hours[-5:-4] if number % 3 == 2 else []
+        late = [LATE_HOUR] if _is_late(number) else []
         _commit(tables, 2, hours[-1:], late, rejected=7 * number if number % 5 == 4 else 0)
     Publication(written.project).publish(staged, pa.concat_tables([QUALITY_SCHEMA.empty_table(), *findings]), END)
     return written
 
 
+def states_of(written: ManySources, source: str, last: int) -> list[str]:
+    """The states of the ``last`` hours of a source, the newest first."""
+    number = sorted(written.project.sources, key=natural_key).index(source)
+    metrics = [name for name, metric in written.project.metrics.items() if metric.source == source]
+    blocked = set[datetime]().union(*(written.blocked.get(name, ()) for name in metrics))
+
+    def state(hour: datetime, back: int) -> str:
+        if back < OPEN_HOURS:
+            return "provisional"
+        return "blocked" if hour in blocked else "revised" if hour == LATE_HOUR and _is_late(number) else "final"
+
+    hours = (END - timedelta(hours=back + 1) for back in range(min(last, written.size.hours)))
+    return [state(hour, back) for back, hour in enumerate(hours)]
+
+
 def renew_reports(written: ManySources) -> Path:
-    """Write the overview of the audits, as a publication does, and return its path."""
-    with connect(written.project) as connection:
+    """Write the overview of the audits at NOW, as a publication does, and return its path."""
+    with Connection(written.project, lambda: NOW) as connection:
         columns = ", ".join(name if name != "rows" else "NULL::VARCHAR[] AS rows" for name in QUALITY_SCHEMA.names)
         shown = f"SELECT {columns} FROM hourline.quality WHERE hour > '{(END - SHOWN).isoformat()}'"
         rows = connection.sql(shown).to_arrow_table().cast(QUALITY_SCHEMA)
         blocked, problems = connection.snapshot.sources_of_blocked, find_problems(connection)
-    return write_overview(report_site(written.project), written.project, rows, problems, blocked, END)
+        findings = [replace(one, opened=one.opened or NOW) for one in find_findings(connection)]
+    site = report_site(written.project)
+    return write_overview(site, written.project, rows, problems, blocked, NOW, findings=findings)
 
 
 def tiles_of(hours: list[datetime]) -> pa.Table:
     """The tiles of a metric in ``hours``."""
     moments, kinds = [hour for hour in hours for _ in KINDS], list(KINDS) * len(hours)
     return pa.table([pa.array(moments, TIMESTAMP), kinds, pa.array([EVENTS] * len(moments), pa.int64())], _TILES)
+
+
+def _is_late(number: int) -> bool:
+    """Whether the source at this place, from 0, has late events."""
+    return number % 3 == 2
 
 
 def _in_order(declared: Mapping[str, _Declared]) -> dict[str, _Declared]:
@@ -179,7 +208,7 @@ def _fail(
     """The findings of a rule of its own, which fails in some hours and blocks them."""
     chosen = random.Random(number)  # noqa: S311 (the same hours each time)
     metric = list(metrics.values())[number % len(metrics)]
-    failing = chosen.sample(hours[:-2], min(len(hours) - 2, chosen.randint(1, 48)))
+    failing = chosen.sample(hours[:-OPEN_HOURS], min(len(hours) - OPEN_HOURS, chosen.randint(1, 48)))
     blocked.setdefault(metric.name, set()).update(failing)
     rows = [
         {

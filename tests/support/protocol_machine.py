@@ -177,7 +177,7 @@ class Protocol(RuleBasedStateMachine):
         for name, hour in sorted(take_snapshot(self.project).blocked)[:1]:
             with (
                 patch("batch_layer.publish.measure_drift", return_value=[]),
-                patch("batch_layer.accept.renew_overview"),
+                patch("batch_layer.accept.follow"),
             ):
                 accept(self.project, self.project.metrics[name], hour, "somebody", "it is right", lambda: BASE)
             assert (name, hour) not in take_snapshot(self.project).blocked
@@ -225,12 +225,12 @@ class Protocol(RuleBasedStateMachine):
             return
         with serving_layer.connect(self.project) as connection:
             for name in {tables.metric.name for tables in connection.snapshot.served}:
-                hours = connection.answer(
+                hours = connection.sql(
                     f"SELECT hour FROM hours WHERE kind = 'metric' AND name = '{name}' AND state = 'missing'"
                 ).fetchall()
                 missing = {hour for (hour,) in hours}
                 assert not missing or name not in self.whole
-                got = dict(connection.answer(f"FROM {name} SELECT hour, n").fetchall())
+                got = dict(connection.sql(f"FROM {name} SELECT hour, n").fetchall())
                 # All hours by one declaration, whichever is served.
                 assert got in [
                     {hour: by * count for hour, count in everything.items() if hour not in missing} for by in FACTORS
@@ -239,17 +239,17 @@ class Protocol(RuleBasedStateMachine):
 
     def _check_hours(self, connection: serving_layer.Connection, everything: Counter[datetime]) -> None:
         """The hours are all from the first one with events to the clock, which stands at the last one."""
-        listed = dict(connection.answer("SELECT hour, events FROM hours WHERE kind = 'source'").fetchall())
+        listed = dict(connection.sql("SELECT hour, events FROM hours WHERE kind = 'source'").fetchall())
         assert listed == {hour: everything[hour] for hour in HOURS if min(everything) <= hour <= max(everything)}
         for tables in connection.snapshot.served:
             covered = connection.snapshot.coverage.of(tables.metric.name, tables.declaration).cutoffs()
             query = f"SELECT hour, state FROM hours WHERE name = '{tables.metric.name}' AND events = 0"
-            for hour, state in connection.answer(query).fetchall():
+            for hour, state in connection.sql(query).fetchall():
                 assert state in ("final" if hour in covered else "provisional", "blocked")
 
     def _states(self) -> set[tuple[str, str]]:
         with serving_layer.connect(self.project) as connection:
-            return set(connection.answer("SELECT name, state FROM hours WHERE kind = 'metric'").fetchall())
+            return set(connection.sql("SELECT name, state FROM hours WHERE kind = 'metric'").fetchall())
 
     def _events(self, batch: list[int]) -> pa.Table:
         moments = pa.array([HOURS[hour] for hour in batch], TIMESTAMP)

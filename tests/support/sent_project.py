@@ -94,10 +94,12 @@ class SentProject:
         for partition in range(self.partitions[source]):
             self.send(source, bodies, partition)
 
-    def send_refused(self, source: str, values: Iterable[bytes | None], **record: Any) -> None:
+    def send_refused(
+        self, source: str, values: Iterable[bytes | None], partition: int | None = None, **record: Any
+    ) -> None:
         """Send records that must be rejected, or, for None, tombstones; ``record`` is as in ``send_records``."""
         for value in values:
-            self._produce(source, value, None, record)
+            self._produce(source, value, None, record, partition)
         self.flush()
 
     def send_records(self, source: str, records: Iterable[dict[str, Any]]) -> None:

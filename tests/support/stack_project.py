@@ -129,7 +129,7 @@ class StackProject(SentProject):
         published.
         """
         cells = 0
-        hours = connection.answer("FROM hours").to_arrow_table().to_pylist()
+        hours = connection.sql("FROM hours").to_arrow_table().to_pylist()
         now = wall_clock()
         for source, rule in self.rules.items():
             events = events_of[source]
@@ -137,7 +137,7 @@ class StackProject(SentProject):
             wall = None if self.project.sources[source].clock == "event_time" else now
             for metric, metric_rule in rule.metrics.items():
                 by_hour = self.project.metrics[metric].hourly_views[0]
-                rows = connection.answer(f"FROM {by_hour}").to_arrow_table().to_pylist()
+                rows = connection.sql(f"FROM {by_hour}").to_arrow_table().to_pylist()
                 cells += oracle.compare(rows, metric_rule, oracle.answer(rule, metric, events, cutoffs))
                 states = oracle.states(rule, metric, events, cutoffs, wall)
                 states |= dict.fromkeys(self.incomplete & states.keys(), "incomplete")
@@ -167,8 +167,8 @@ class StackProject(SentProject):
 
     def check_drift(self, connection: serving_layer.Connection) -> None:
         """No number ever changed without a known cause, and the amounts add up."""
-        assert connection.answer("FROM drift WHERE cause = 'unexplained'").fetchall() == []
-        for *where, at_close, final, amount in connection.answer(
+        assert connection.sql("FROM drift WHERE cause = 'unexplained'").fetchall() == []
+        for *where, at_close, final, amount in connection.sql(
             "SELECT published, hour, metric, measure, at_close, final, sum(amount) FROM drift "
             "WHERE at_close IS NOT NULL AND final IS NOT NULL GROUP BY ALL"
         ).fetchall():

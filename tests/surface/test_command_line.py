@@ -7,22 +7,25 @@ import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from hourline import load_project
-from hourline.cli import run
+from hourline.cli import app, run
 from hourline.cli.output import say_table, signed_number
 from hourline.cli.progress import progress
 from tests.support.command_line import NO_KAFKA, PROJECT, Failing
 from tests.support.project_files import write_project
 
+REVERSED = "the range 2024-05-06T22:00Z to 2024-05-06T20:00Z is reversed; give the earlier hour first"
+
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["recompute", "--from", "2024-05-06T22", "--to", "2024-05-06T20"], "reversed"),
-        (["recompute", "--from", "2024-05-06T22", "--to", "2024-05-06T22"], "--to 2024-05-06T23:00Z"),
+        (["recompute", "--from", "2024-05-06T22", "--to", "2024-05-06T22"], "give 2024-05-06T23:00Z as its end"),
         (
             ["recompute", "--from", "2024-05-06T22:30", "--to", "2024-05-07"],
             "2024-05-06T22:30' is not on the hour (UTC)",
@@ -34,10 +37,16 @@ from tests.support.project_files import write_project
         (["recompute", "--metric", "flwo"], "there is no metric 'flwo' — did you mean 'flow'?"),
         (["recompute", "--problem", "beef", "--metric", "flow"], "give --problem alone"),
         (["recompute", "--problem", "beef"], "has no problem 'beef'; `hourline quality` lists the open ones"),
-        (["publish", "--accept", "flow", "--reason", "x"], "'flow' is a metric, and its HOUR is missing"),
+        (["accept", "flow", "--reason", "x"], "got flow, want one metric and one hour: `hourline accept flow HOUR"),
+        (["accept", "beef", "--reason", "x"], "has no problem 'beef'; `hourline quality` lists the open ones"),
+        (["accept", "flwo", "2024-05-06T22", "--reason", "x"], "there is no metric 'flwo' — did you mean 'flow'?"),
         (
-            ["publish", "--accept", "beef", "--reason", "x"],
-            "has no problem 'beef'; `hourline quality` lists the open ones",
+            ["accept", "flow", "2024-05-06T22", "x", "--reason", "x"],
+            "got flow 2024-05-06T22 x, want one metric and one",
+        ),
+        (
+            ["publish", "--accept", "flow", "2024-05-06T22", "--reason", "it is right"],
+            '`hourline accept flow 2024-05-06T22 --reason "it is right"`',
         ),
         (["plan", "--metric", "Flow"], "there is no metric 'Flow' — did you mean 'flow'?"),
         (["plan", "--project", "elsewhere"], "there is no folder elsewhere"),
@@ -57,7 +66,6 @@ from tests.support.project_files import write_project
         (["export", "no/x.duckdb"], "the folder"),
         (["export", "metrics/"], "something else than an export"),
         (["advise", "grace", "scnas"], "there is no source 'scnas' — did you mean 'scans'?"),
-        (["advise", "grace", "scans", "--from", "2024-05-06T22", "--to", "2024-05-06T20"], "reversed"),
         (["advise", "grace", "scans", "--from", "noon"], "'noon' is not an hour"),
         (["advise", "grace", "scans"], "nothing of 'scans' is archived yet"),
         (["schema", "metrics"], "did you mean 'metric'?"),
@@ -66,6 +74,26 @@ from tests.support.project_files import write_project
 )
 def test_a_wrong_argument_gets_one_sentence(failing: Failing, declared: Path, arguments: list[str], said: str) -> None:
     assert said in failing.sentence(*arguments, folder=declared)
+
+
+def commands_with_a_range() -> dict[str, Any]:
+    """By its words, each command with --from and --to."""
+    waiting, found = [("", typer.main.get_command(app))], {}
+    while waiting:
+        words, command = waiting.pop()
+        waiting += [(f"{words} {name}".strip(), one) for name, one in getattr(command, "commands", {}).items()]
+        if {"--from", "--to"} <= {option for parameter in command.params for option in parameter.opts}:
+            found[words] = command
+    return found
+
+
+def test_every_command_refuses_a_reversed_range_by_the_same_sentence(failing: Failing, declared: Path) -> None:
+    needed = {"audit": ["flow"], "advise grace": ["scans"]}
+    assert {"audit", "advise grace", "backfill", "recompute"} <= commands_with_a_range().keys()
+    for words in commands_with_a_range():
+        reversed_range = ["--from", "2024-05-06T22", "--to", "2024-05-06T20"]
+        said = failing.sentence(*words.split(), *needed.get(words, []), *reversed_range, folder=declared)
+        assert said.endswith(REVERSED), words
 
 
 @pytest.mark.parametrize(
@@ -88,6 +116,15 @@ def test_a_mistake_in_a_declaration_names_its_line(
     assert said in failing.sentence("plan", folder=tmp_path, status=1)
 
 
+def test_a_name_that_is_a_word_of_sql_is_told_to_need_quotes(failing: Failing, tmp_path: Path) -> None:
+    write_project(
+        tmp_path, {**PROJECT, "metrics/by.yaml": "source: scans\ndimensions: [depot]\nmeasures: {order: count}\n"}
+    )
+    said = failing.sentence("query", "SELECT order FROM by", folder=tmp_path)
+    assert said.endswith('; in double quotes, a word of SQL is a name: "by", "order"')
+    assert "no tables yet" in failing.sentence("query", 'SELECT "order" FROM "by"', folder=tmp_path)
+
+
 def test_every_mistake_is_told_at_once(failing: Failing, tmp_path: Path) -> None:
     flow = PROJECT["metrics/flow.yaml"].replace("sum(weight)", "smu(weight)").replace("mean(speed)", "maen(speed)")
     write_project(tmp_path, {**PROJECT, "metrics/flow.yaml": flow, "sources/again.yaml": PROJECT["sources/scans.yaml"]})
@@ -100,8 +137,7 @@ def test_every_mistake_is_told_at_once(failing: Failing, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--from", "2024-05-06T22", "--to", "2024-05-06T20"], "reversed"),
-        (["--from", "2024-05-06T22", "--to", "2024-05-06T22"], "--to 2024-05-06T23:00Z"),
+        (["--from", "2024-05-06T22", "--to", "2024-05-06T22"], "give 2024-05-06T23:00Z as its end"),
         (["--from", "2024-05-06T22:30", "--to", "2024-05-07"], "not on the hour (UTC)"),
         (["--from", "2124-05-06T22", "--to", "2124-05-07"], "lies in the future"),
         (["--from", "2024-05-06T22", "--to", "2024-05-07", "--metric", "flwo"], "did you mean 'flow'?"),

@@ -10,9 +10,11 @@ from batch_layer.plan import PlannedHour
 from hourline.cli import app
 from hourline.cli.plan import say_planned
 from hourline.cli.status import Order, say_status
+from serving_layer.connection import Connection
+from serving_layer.reports.findings import find_findings
 from serving_layer.reports.status import report_project_status
 from tests.support.command_line import answer
-from tests.support.many_sources import END, ManySources, Size, write_many_sources
+from tests.support.many_sources import END, NOW, ManySources, Size, write_many_sources
 
 SOURCES, METRICS, PROBLEMS = 6, 12, 5
 
@@ -33,7 +35,7 @@ def test_status_tells_what_is_wrong_then_a_row_for_each_source_that_needs_a_look
     first = next(number for number, line in enumerate(lines) if line.startswith("many: ")) + 1
     assert [" blocks " in line for line in lines[first : first + PROBLEMS + 1]] == [*[True] * PROBLEMS, False]
     names, row = _table(lines)
-    assert names == ["s1", "s2", "s3", "s4", "s5", "s6"]  # All but s6, which is revised, are blocked.
+    assert names == ["s3", "s1", "s2", "s4", "s5", "s6"]  # All but s6 are blocked. s3 and s6 wait for a recompute.
     assert row["s6"].split()[-1] == "...................!..~~"
     assert ". final, ~ provisional, ! revised, x blocked" in lines
 
@@ -48,7 +50,8 @@ def test_status_is_bounded_and_in_natural_order_by_name(many: ManySources, capsy
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 60
     assert _table(lines)[0] == [f"s{number}" for number in range(1, 41)]
-    assert "… and 490 more; `hourline quality` lists the problems of hours" in lines
+    more = len(report.wrong) - 10
+    assert f"… and {more} more; `hourline quality` lists the findings and the problems of hours" in lines
     assert "… and 60 more; `hourline status --source NAME` shows one" in lines
 
 
@@ -73,13 +76,24 @@ def test_the_status_counts_the_closed_hours_in_the_weakest_state(many: ManySourc
     for status in report.sources:
         number = int(status.source[1:])
         blocked = set[object]().union(*(many.blocked.get(f"m{of}", set()) for of in (number, number + SOURCES)))
-        revised = number % 3 == 0
+        revised = number % 3 == 0  # a late event of each kind, three times
         wanted = ("blocked", len(blocked)) if blocked else ("revised", 1) if revised else ("final", 28)
         assert (status.state, status.hours) == wanted, status.source
         assert status.oldest_open == END - timedelta(hours=2)
+        # The progress of all sources is read at once.
+        assert (status.accepted, status.rejected) == (30 * 6 + 6 * revised, 28 if number == 5 else 0)
+        assert [(one.topic, one.clock) for one in status.partitions] == [(status.source, END - timedelta(minutes=1))]
     states = {metric.metric: (metric.state, metric.hours) for metric in report.metrics}
     assert states["m1"] == ("blocked", len(many.blocked["m1"]))
     assert states["m7"] == ("final", 28)  # The other metric of s1 is not blocked.
+
+
+def test_what_is_found_is_of_each_source_by_itself(many: ManySources) -> None:
+    with Connection(many.project, lambda: NOW) as connection:
+        found = {(one.source, one.kind): one.numbers for one in find_findings(connection)}
+    assert {source: numbers["rejected"] for (source, kind), numbers in found.items() if kind == "rejected"} == {
+        "s5": 28
+    }
 
 
 def test_quality_shows_many_problems_as_a_table_and_one_as_a_card(many: ManySources) -> None:

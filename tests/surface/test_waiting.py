@@ -7,10 +7,13 @@ from typer.testing import CliRunner
 
 import serving_layer
 from hourline.cli import app
+from hourline_core.errors import UsageError
 from hourline_core.runtime.lease import lease
+from hourline_core.sql.attach_on_demand import AttachedParts
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets, PartitionOffsets, SourceOffsets, Unknown
 from serving_layer.reports.waiting import find_waiting
-from tests.support.visits import Visit, Visits
+from tests.support.visits import Visit, Visits, hour
+from tests.support.visits_tables import iso, serving
 
 
 @pytest.fixture
@@ -63,7 +66,7 @@ def test_while_the_speed_layer_does_not_run_it_says_what_starts_it(site: Visits)
 
 def test_a_hint_attaches_no_table_that_the_query_does_not_need(site: Visits, monkeypatch: pytest.MonkeyPatch) -> None:
     site.micro_batch(Visit(0, "home", 5))
-    monkeypatch.delattr(serving_layer.Connection, "_attach_all")
+    monkeypatch.setattr(AttachedParts, "attach_all", lambda *_: pytest.fail("all tables are attached"))
     assert said(site, sent(3))
 
 
@@ -94,17 +97,61 @@ def test_the_query_has_its_hint_on_standard_error_and_only_under_an_empty_table(
     assert "counted yet" not in asked.stdout
 
 
+NOT_COUNTED = (
+    "3 record(s) of 'visits' have not been counted yet: the speed layer is not running; `hourline up` starts it"
+)
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "jsonl"])
 def test_each_answer_can_tell_how_many_sent_records_it_does_not_count(
-    site: Visits, monkeypatch: pytest.MonkeyPatch
+    site: Visits, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     site.micro_batch(Visit(0, "home", 5), Visit(0, "home", 6))
-    monkeypatch.setattr(KafkaOffsets, "within_limit", lambda _: {"visits": sent(5)})
-    ask = ["query", "SELECT visits FROM loads", "--project", str(site.project.root)]
-    assert "counted yet" not in CliRunner().invoke(app, ask).stderr
+    monkeypatch.setattr(KafkaOffsets, "_of", lambda *_: sent(5))
+    ask = ["query", "SELECT visits FROM loads", "--format", form, "--project", str(site.project.root)]
+    answer = CliRunner().invoke(app, ask)
+    assert "counted yet" not in answer.stderr
     asked = CliRunner().invoke(app, [*ask, "--waiting"], catch_exceptions=False)
-    assert "3 record(s) of 'visits' have not been counted yet: the speed layer is not running" in asked.stderr
+    assert (NOT_COUNTED in " ".join(asked.stderr.split()), asked.stdout) == (True, answer.stdout)
     refused = CliRunner().invoke(app, [*ask, "--waiting", "--as-of", "p0-visits.1"])
     assert "--waiting is about the newest result" in str(refused.exception)
+
+
+def test_an_answer_in_python_can_tell_it(site: Visits, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.micro_batch(Visit(0, "home", 5), Visit(0, "home", 6))
+    monkeypatch.setattr(KafkaOffsets, "_of", lambda *_: sent(5))
+    with serving_layer.connect(site.project) as connection:
+        (found,) = connection.waiting("FROM loads")
+        token = connection.token
+    assert (found.source, found.count, found.in_words()) == ("visits", 3, NOT_COUNTED)
+    with (
+        serving_layer.connect(site.project, as_of=token) as connection,
+        pytest.raises(UsageError, match="is about the newest result"),
+    ):
+        connection.waiting("FROM loads")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["metrics/loads", "metrics/loads?format=csv", "metrics/loads?format=arrow", f"metrics/loads/hours/{iso(hour(0))}"],
+)
+def test_an_answer_over_http_can_tell_it(site: Visits, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    site.micro_batch(Visit(0, "home", 5), Visit(0, "home", 6))
+    kafka: list[SourceOffsets | Unknown] = [sent(5)]
+    monkeypatch.setattr(KafkaOffsets, "_of", lambda *_: kafka[0])
+    address = f"/api/v1/{path}{'&' if '?' in path else '?'}waiting="
+    with serving(site.project) as client:
+        answer, asked = client.get(f"{address}false"), client.get(f"{address}true")
+        assert "hourline-waiting" not in answer.headers
+        assert (asked.headers["hourline-waiting"], asked.headers["cache-control"]) == ("visits=3", "no-store")
+        if "json" in asked.headers["content-type"]:
+            told = [{"source": "visits", "count": 3, "words": NOT_COUNTED}]
+            assert answer.json() == {**asked.json(), "waiting": None}
+            assert asked.json()["waiting"] == told
+        kafka[0] = Unknown("Kafka is slow")
+        assert client.get(f"{address}true").headers["hourline-waiting"] == "visits=unknown"
+        refused = client.get(f"{address}true&as_of=p0-visits.1")
+        assert refused.status_code == 400 and "leave out as_of" in refused.json()["error"]
 
 
 def test_a_hint_that_cannot_be_given_leaves_the_answer_and_its_exit_status(

@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"(?!(?:null|NULL|Null)$)[A-Za-z_][\w./-]*", re.ASCII)
 
 
 def write_suggestion(declaration: Source | Metric, suggestion: Suggestion) -> str:
-    """YAML for the file of ``declaration``, or for ``hourline audit --expectations``."""
+    """YAML for the file of ``declaration``, or for ``--expectations`` of ``hourline audit``."""
     return "\n".join(_write_lines(declaration, suggestion)) + "\n"
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from batch_layer.audit.suggestions.groups import choose_grouping
 from batch_layer.audit.suggestions.seen_rows import SeenColumn, SeenRows
 from hourline_core.model import Expectation
 
@@ -48,7 +49,7 @@ def suggest_on_columns(
         when = f"rows >= {1 + max(barren)}" if barren else None
         if barren and (not all_count or seen.hours_with(1 + max(barren)) < _HOURS):
             continue
-        yield from _suggest_range(column, when, 1.0 if column.name in shares else math.inf)
+        yield from _suggest_ranges(seen, column, when, 1.0 if column.name in shares else math.inf)
         yield from _suggest_set(seen, column, when)
         if all_count:
             yield from _suggest_completeness(seen, column)
@@ -98,20 +99,39 @@ def _suggest_on_nulls(seen: SeenRows, column: SeenColumn, all_count: bool) -> It
         yield _make_suggested(kind, {**about, "mostly": mostly}, told, f"rows >= {_ROWS_OF_A_SHARE}")
 
 
-def _suggest_range(column: SeenColumn, when: str | None, most: float) -> Iterator[Suggested]:
-    """A range that is within what the column can be, 0 to ``most`` if ``most`` is finite."""
+def _suggest_ranges(seen: SeenRows, column: SeenColumn, when: str | None, most: float) -> Iterator[Suggested]:
+    """A range for each group if groups differ, and one for all rows if some are in no group."""
     if column.least is None or column.greatest is None or max(-column.least, column.greatest) > _EXACT:
         return
-    margin = (column.greatest - column.least or abs(column.greatest) or 1.0) / 2
-    least = 0.0 if 0 <= column.least < margin else column.least - margin
-    greatest = column.greatest + margin
-    bounds = {"min_value": _round(least, math.floor, column.is_whole)}
+    grouping = choose_grouping(column.groupings)
+    in_groups = grouping is not None and any(
+        one.name == grouping.by and one.filled == seen.rows for one in seen.columns
+    )
+    if not in_groups:
+        about = {"column": column.name}
+        yield from _suggest_range(about, column.least, column.greatest, column.is_whole, when, most)
+    if grouping is None:
+        return
+    for group in grouping.groups:
+        # An hour without such rows fulfils it.
+        about = {"column": column.name, "row_condition": group.condition(grouping.by)}
+        yield from _suggest_range(about, group.least, group.greatest, column.is_whole, None, most)
+
+
+def _suggest_range(
+    about: Mapping[str, Any], seen_least: float, seen_greatest: float, whole: bool, when: str | None, most: float
+) -> Iterator[Suggested]:
+    """A range that is within what the column can be, 0 to ``most`` if ``most`` is finite."""
+    margin = (seen_greatest - seen_least or abs(seen_greatest) or 1.0) / 2
+    least = 0.0 if 0 <= seen_least < margin else seen_least - margin
+    greatest = seen_greatest + margin
+    bounds = {"min_value": _round(least, math.floor, whole)}
     if greatest < most:
-        bounds["max_value"] = _round(greatest, math.ceil, column.is_whole)
+        bounds["max_value"] = _round(greatest, math.ceil, whole)
     elif least <= 0:  # It can be nothing else.
         return
-    told = f"{column.least:,.6g} to {column.greatest:,.6g}"
-    yield _make_suggested("expect_column_values_to_be_between", {"column": column.name, **bounds}, told, when)
+    told = f"{seen_least:,.6g} to {seen_greatest:,.6g}"
+    yield _make_suggested("expect_column_values_to_be_between", {**about, **bounds}, told, when)
 
 
 def _suggest_set(seen: SeenRows, column: SeenColumn, when: str | None) -> Iterator[Suggested]:

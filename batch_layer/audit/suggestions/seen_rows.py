@@ -1,13 +1,14 @@
 """What the rows of past hours look like, column by column: counted by DuckDB, for suggestions of expectations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
 from statistics import median
 
 import duckdb
 
+from batch_layer.audit.suggestions.groups import SeenGroup, read_groups
 from hourline_core.sql.literals import identifier
 
 SEEN = "seen_rows"
@@ -44,6 +45,8 @@ class SeenColumn:
     greatest: float | None
     values: Mapping[str, int]
     """Each value of a text, with the number of full hours that have it. Empty if it has many values, or is no text."""
+    groupings: Mapping[str, Sequence[SeenGroup]]
+    """Of a number: by the name of a text column with few values, the numbers in the rows of each of its values."""
 
     @property
     def is_text(self) -> bool:
@@ -111,8 +114,19 @@ def describe_rows(connection: duckdb.DuckDBPyConnection, hours: Sequence[datetim
         limits = _read_limits(connection, name) if is_number(kinds[name]) else (None, None)
         few = kinds[name] == "VARCHAR" and max((one.values for one in seen.values()), default=0) <= _MOST_VALUES
         values = _read_values(connection, name, full) if few else {}
-        columns.append(SeenColumn(name, kinds[name], seen, distinct[place], *limits, values))
-    return SeenRows(sizes, columns)
+        columns.append(SeenColumn(name, kinds[name], seen, distinct[place], *limits, values, {}))
+    return SeenRows(sizes, _add_groupings(connection, columns))
+
+
+def _add_groupings(connection: duckdb.DuckDBPyConnection, columns: list[SeenColumn]) -> list[SeenColumn]:
+    numbers = [column.name for column in columns if column.least is not None]
+    groups = {column.name: read_groups(connection, SEEN, column.name, numbers) for column in columns if column.values}
+    return [
+        replace(column, groupings={by: of_columns[column.name] for by, of_columns in groups.items()})
+        if column.name in numbers
+        else column
+        for column in columns
+    ]
 
 
 def is_number(kind: str) -> bool:

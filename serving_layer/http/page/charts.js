@@ -51,7 +51,7 @@ export class MetricCard {
     const unit = this.windowed ? "window" : "hour";
     const window = this.windowed ? `windows of ${this.metric.window}${points.length === MOST_WINDOWS ? `, the newest ${figure(MOST_WINDOWS)}` : ""}` : this.metric.sessions ? `shown by the hour; \`FROM ${this.metric.name}\` lists its ${this.metric.window}` : null;
     this.value.replaceChildren(...(newest ? [el("strong", {}, measured(newest.value, measure.type)), el("span", { class: `state ${newest.state}` }, newest.state), el("span", { class: "note" }, this.timeText(newest))] : [el("span", { class: "note" }, `no values in these ${unit}s`)]));
-    this.note.textContent = [this.metric.description, window, unfiltered.length ? `not filtered by ${unfiltered.join(", ")}, which it does not have` : null].filter(Boolean).join("; ");
+    this.note.textContent = [this.metric.description, measure.error && `${measure.name} is an estimate, ${measure.error}`, window, unfiltered.length ? `not filtered by ${unfiltered.join(", ")}, which it does not have` : null].filter(Boolean).join("; ");
     const about = `${measure.name} of ${this.metric.name}`;
     this.plot.setAttribute("aria-label", newest ? `${about} by ${unit}, newest ${figure(newest.value)}; ${unsettled} of ${known} ${unit}s may still change` : `${about}: no values`);
     const numeric = isNumeric(measure);

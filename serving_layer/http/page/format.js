@@ -30,13 +30,12 @@ export function figure(value) {
   return Number.isInteger(known) || Math.abs(known) >= 1e5 ? whole.format(typeof value === "string" && !value.includes(".") ? BigInt(value) : known) : number.format(known);
 }
 
-// A measure's value. The most frequent values come as [{"value": "JFK", "count": 3, "error": 0}, …], in rows as JSON text.
+// A measure's value. The most frequent values come as [{"value": "JFK", "count": 3, "error": 0}, …], with numbers as text in rows.
 export function measured(value, type = "") {
   if (value != null && type === "VARCHAR") return valueText(value); // "007" is no number
-  const listed = typeof value === "string" && type.endsWith("[]") ? JSON.parse(value) : value;
-  if (!Array.isArray(listed)) return figure(value);
-  const times = ({ count, error }) => (error ? `${figure(count)} to ${figure(count + error)}` : figure(count));
-  return listed.map((one) => (one.value === null ? `none more than ${figure(one.error)} times` : `${valueText(one.value)} ${times(one)}`)).join(", ");
+  if (!Array.isArray(value)) return figure(value);
+  const times = ({ count, error }) => (Number(error) ? `${figure(count)} to ${figure(Number(count) + Number(error))}` : figure(count));
+  return value.map((one) => (one.value === null ? `none more than ${figure(one.error)} times` : `${valueText(one.value)} ${times(one)}`)).join(", ");
 }
 
 export const signed = (value) => (value === null ? "changed" : `${value < 0 ? "−" : "+"}${figure(Math.abs(value))}`);

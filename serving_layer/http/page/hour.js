@@ -14,7 +14,7 @@ export function drawHour(place, hour, { known, values, audits, late, causes }, l
   const rows = values.map(({ metric, row }) => {
     const audit = audited.get(metric.name);
     const outcome = audit ? el("span", { class: `outcome ${audit.outcome}` }, audit.outcome) : el("span", { class: "note" }, "not audited");
-    const measures = row ? metric.measures.map(({ name, type }) => el("span", { class: "pair" }, el("span", { class: "note" }, name), ` ${measured(row[name], type)}`)) : "no events";
+    const measures = row ? metric.measures.map(({ name, type, error }) => el("span", { class: "pair", title: error ? `an estimate, ${error}` : null }, el("span", { class: "note" }, name), ` ${measured(row[name], type)}`)) : "no events";
     return [metric.name, row ? state(row.state) : "–", measures, [outcome, " ", audit ? links.report(audit.report) : ""]];
   });
   const told = [

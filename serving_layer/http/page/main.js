@@ -2,7 +2,6 @@
 
 import { ServerError, get, listen } from "./api.js";
 import { MetricCard } from "./charts.js";
-import { drawFindings } from "./findings.js";
 import { addHours, el, figure, hourKey, valueText } from "./format.js";
 import { drawHour } from "./hour.js";
 import { shortToken } from "./names.js";
@@ -250,8 +249,7 @@ function closeHour() {
 // What stands beside the numbers. Asked one after the other, so that a slow one does not hold up the rest, and only
 // while its place is on the screen.
 const reports = {
-  findings: { place: "findings", draw: (answer) => drawFindings(place("findings"), answer.findings) },
-  status: { place: "sources", parameters: [["last", 1]], draw: drawStatus },
+  status: { place: "sources", parameters: [["last", 0]], draw: drawStatus },
   drift: { place: "drift", draw: (answer) => drawDrift(place("drift"), { ...answer, causes: ofChosen(answer.causes) }, range, links) },
   late: { place: "late", draw: (answer) => drawLate(place("late"), ofChosen(answer.hours), range, links) },
 };
@@ -282,7 +280,7 @@ async function keepReports() {
 }
 
 function drawReport(report) {
-  if (!report.answer || (!range && ![reports.status, reports.findings].includes(report))) return;
+  if (!report.answer || (!range && report !== reports.status)) return;
   report.draw(report.answer);
   tellOpenHour();
 }

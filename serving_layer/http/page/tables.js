@@ -19,7 +19,7 @@ export function sortedSources(sources, { find, sort }) {
 export function drawSources(place, sources, hours, range, view, chosen) {
   const shown = sortedSources(sources, view);
   if (!shown.length) return place.replaceChildren(nothing(sources.length ? "No source has this in its name." : "No source is declared."));
-  const heads = ["Source", "Weakest state", "Clock", ">Unread", ">Read", ">Rejected", "Oldest open", "Hours"].map((head) => el("th", { scope: "col", class: head.startsWith(">") ? "n" : null }, head.replace(">", "")));
+  const heads = ["Source", "Weakest state", "Clock", ">Unread", ">Last read", ">Rejected", "Oldest open", "Hours"].map((head) => el("th", { scope: "col", class: head.startsWith(">") ? "n" : null }, head.replace(">", "")));
   const rows = shown.map((source) => sourceRow(source, hours[source.source] ?? new Map(), range, view, chosen));
   keepFocus(place, () => place.replaceChildren(el("div", { class: "scroll" }, el("table", { class: "sources" }, el("caption", { class: "skip" }, "Sources"), el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows)))));
 }

@@ -20,10 +20,10 @@ export function drawWrong(place, note, { wrong, site }, links) {
   }
 }
 
-function item({ severity, source, metric, sentence, remedy, since, hour }, links) {
+function item({ severity, source, metric, sentence, remedy, since, hour, example, finding }, links) {
   const [sign, says] = SIGNS[severity];
-  const subject = links.source(source, metric ?? source);
-  return el("li", { class: severity, title: since ? `since ${dayAndHour(new Date(since))} UTC` : null }, el("span", { class: "sign", title: says }, sign), el("span", {}, subject, ` ${sentence}`, hour ? [" · ", links.hour(hour, source)] : "", el("span", { class: "note" }, remedy ? [" · ", ...commands(remedy)] : "")));
+  const subject = source ? links.source(source, metric ?? source) : finding === "reports" ? "reports" : "speed layer";
+  return el("li", { class: severity, title: since ? `since ${dayAndHour(new Date(since))} UTC` : null }, el("span", { class: "sign", title: says }, sign), el("span", {}, subject, `: ${sentence}`, hour ? [" · ", links.hour(hour, source)] : "", el("span", { class: "note" }, remedy ? [" · ", ...commands(remedy)] : "", example ? ` · for example ${example}` : "")));
 }
 
 // Text between backquotes is code.

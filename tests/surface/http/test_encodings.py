@@ -13,6 +13,23 @@ from tests.support.bare_tables import hour
 from tests.support.visits_tables import ODD, Visit, iso, serving, visit_tables
 
 
+def test_lists_are_the_same_in_every_format_and_for_one_hour(client: httpx.Client) -> None:
+    shop = "/api/v1/metrics/visits?where=page:/shop/boots&dimension=page&grain=total"
+    (row,) = client.get(shop).json()["rows"]
+    assert [set(one) for one in row["often"]] == [{"value", "count", "error"}] * 2
+    (cells,) = csv.DictReader(io.StringIO(client.get(f"{shop}&format=csv").text))
+    assert json.loads(cells["often"]) == row["often"]
+    table = pa.ipc.open_stream(client.get(f"{shop}&format=arrow").content).read_all()
+    assert table["often"].to_pylist() == [row["often"]]
+    (texts,) = client.get(f"{shop}&integers=text").json()["rows"]
+    assert [{**one, "count": int(one["count"]), "error": int(one["error"])} for one in texts["often"]] == row["often"]
+    of_hour = client.get(
+        f"/api/v1/metrics/visits?where=page:/shop/boots&from={iso(hour(0))}&to={iso(hour(1))}&dimension=page&grain=total"
+    )
+    cell = client.get(f"/api/v1/metrics/visits/hours/{iso(hour(0))}?where=page:/shop/boots")
+    assert cell.json()["measures"]["often"] == of_hour.json()["rows"][0]["often"]
+
+
 def test_csv_and_arrow_say_the_same_as_json(client: httpx.Client) -> None:
     expected = client.get("/api/v1/metrics/visits").json()
     answer = client.get("/api/v1/metrics/visits", headers={"Accept": "text/csv"})
@@ -23,14 +40,14 @@ def test_csv_and_arrow_say_the_same_as_json(client: httpx.Client) -> None:
         {
             name: "" if value is None else str(value)
             for name, value in row.items()
-            if name not in ("longest", "mean_size", "visits_of_each", "frequency")
+            if name not in ("longest", "mean_size", "visits_of_each", "frequency", "often")
         }
         for row in expected["rows"]
     ] == [
         {
             name: value
             for name, value in row.items()
-            if name not in ("longest", "mean_size", "visits_of_each", "frequency")
+            if name not in ("longest", "mean_size", "visits_of_each", "frequency", "often")
         }
         for row in read
     ]

@@ -51,6 +51,14 @@ def test_a_ratio_alone_is_finished_from_measures_that_are_not_asked_for(client: 
     assert answer.json()["rows"] == [{"visits_of_each": grouped(VISITS)[()]["visits_of_each"], "state": "provisional"}]
 
 
+def test_an_estimate_tells_how_near_it_is(client: httpx.Client) -> None:
+    columns = client.get("/api/v1/metrics/visits").json()["columns"]
+    (metric,) = [one for one in client.get("/api/v1/project").json()["metrics"] if one["name"] == "visits"]
+    wanted = {"visitors": "within about 3 % above 4,096"}
+    for told in (columns, metric["measures"]):
+        assert {one["name"]: one["error"] for one in told if one["error"]} == wanted
+
+
 @pytest.mark.parametrize("grain", ["hour", "day", "month", "total"])
 @pytest.mark.parametrize("dimensions", [[], ["page"], ["page", "size"]])
 def test_rolled_up_rows_are_what_the_events_say(client: httpx.Client, grain: str, dimensions: list[str]) -> None:

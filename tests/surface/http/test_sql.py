@@ -92,6 +92,13 @@ def test_an_admin_gets_rows_in_each_format(admin: httpx.Client) -> None:
     assert _ask(admin, "SELECT hour, n FROM totals ORDER BY hour", format="csv").text == (
         '"hour","n"\n"2024-03-01T00:00:00Z",1\n"2024-03-01T01:00:00Z",2\n'
     )
+    assert {column["error"] for column in answer["columns"]} == {None}
+    waiting = _ask(admin, query, waiting="true")
+    assert waiting.headers["hourline-waiting"] == "clicks=unknown"
+    assert [one["source"] for one in waiting.json()["waiting"]] == ["clicks"]
+    nested = "SELECT [1.5, 'nan'::DOUBLE] AS list, {'a': [n]} AS struct FROM totals ORDER BY hour LIMIT 1"
+    assert _ask(admin, nested).json()["rows"] == [{"list": [1.5, None], "struct": {"a": [1]}}]
+    assert _ask(admin, nested, format="csv").text == '"list","struct"\n"[1.5,null]","{""a"":[1]}"\n'
     arrow = pa.ipc.open_stream(
         _ask(admin, "SELECT hour, n FROM totals ORDER BY hour", format="arrow").content
     ).read_all()

@@ -47,6 +47,15 @@ def silent(tables: BareTables) -> Iterator[Project]:
         yield replace(tables.project, settings=settings.model_copy(update={"kafka": kafka}))
 
 
+def test_a_source_that_has_started_and_read_nothing_has_counts_of_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = visit_tables(tmp_path, [Visit.of(0)], monkeypatch)
+    tables.start()
+    (known,) = report_project_status(tables.project, last=1).sources
+    assert (known.sequence, known.records, known.accepted, known.late, known.clock) == (0, 0, 0, 0, None)
+
+
 def test_the_status_says_that_a_silent_kafka_did_not_answer_within_its_limit(silent: Project) -> None:
     with serving(silent) as client:
         (over_http,) = client.get("/api/v1/status").json()["sources"]

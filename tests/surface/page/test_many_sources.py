@@ -38,9 +38,9 @@ def test_what_is_wrong_comes_first_and_then_a_row_for_each_source_by_need_or_by_
 ) -> None:
     page = opened(context, server)
     expect(page.locator("#wrong li.fail")).to_have_count(PROBLEMS)
-    expect(page.locator("#wrong-note")).to_have_text("3 to mend, 0 to know of")
+    expect(page.locator("#wrong-note")).to_have_text("3 to mend, 4 to know of")
     expect(page.locator("#sources tbody tr")).to_have_count(SOURCES)
-    assert names(page, "sources")[:PROBLEMS] == ["s1", "s2", "s3"]
+    assert names(page, "sources")[:PROBLEMS] == ["s3", "s1", "s2"]  # s3 is revised, too.
     assert sorted(names(page, "sources")[PROBLEMS : PROBLEMS + 3]) == ["s12", "s6", "s9"]  # They are revised.
     page.get_by_role("button", name="by name").click()
     expect(page.locator("#sources tbody th").nth(1)).to_have_text("s2")
@@ -52,17 +52,17 @@ def test_what_is_wrong_comes_first_and_then_a_row_for_each_source_by_need_or_by_
     assert not page.locator(".metric").count()
 
 
-def test_many_findings_are_folded(context: BrowserContext, server: Server) -> None:
+def test_much_that_is_wrong_is_folded(context: BrowserContext, server: Server) -> None:
     def answer(route: Route) -> None:
         response = route.fetch()
         found = response.json()
-        route.fulfill(response=response, json={**found, "findings": found["findings"][:1] * 20})
+        route.fulfill(response=response, json={**found, "wrong": found["wrong"][:1] * 20})
 
-    context.route("**/api/v1/findings", answer)
+    context.route("**/api/v1/status?*", answer)
     page = opened(context, server)
-    expect(page.locator("#findings li")).to_have_count(5 + 1)
-    page.get_by_role("button", name="all 20 findings").click()
-    expect(page.locator("#findings li")).to_have_count(20)
+    expect(page.locator("#wrong li")).to_have_count(10)
+    page.get_by_role("button", name="all 20").click()
+    expect(page.locator("#wrong li")).to_have_count(20)
 
 
 def test_typing_filters_sources_and_metrics_and_the_address_keeps_it(context: BrowserContext, server: Server) -> None:
@@ -112,7 +112,7 @@ def test_nothing_is_asked_for_that_is_not_shown(context: BrowserContext, server:
     page.on("request", note)
     page.goto(server.url)
     expect(page.locator("#sources svg path").first).to_be_attached(timeout=SECONDS * 1000)
-    known = {f"/api/v1/{path}" for path in ("project", "findings", "status", "hours", "changes")}
+    known = {f"/api/v1/{path}" for path in ("project", "status", "hours", "changes")}
     assert {path for path in asked if path.startswith("/api")} <= known
     assert not [path for path in asked if "plotly" in path]
     page.locator('#sources [data-key="s4"]').click()

@@ -101,7 +101,7 @@ def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window_and_listed
     tables = visit_tables(tmp_path, [*often, *rare], monkeypatch)
     tables.start()
     tables.micro_batch(len(often) + len(rare))
-    some = {name: VISITS.measures[name] for name in ("often", "views")}
+    some = {name: VISITS.measures[name] for name in ("often", "views", "visitors")}
     first = VISITS.model_copy(update={"name": "first", "measures": some})
     wide = VISITS.model_copy(
         update={"name": "wide", "window": parse_window("2h"), "measures": {"often": some["often"]}}
@@ -128,6 +128,8 @@ def test_the_most_frequent_values_are_told_of_an_hour_and_of_a_window_and_listed
         expect(windows.locator("tbody td")).to_have_text(["Fri 1 Mar 00:00", "provisional", "cy 3 to 6, bo 2 to 5"])
         windows.get_by_role("link").click()
         expect(page.locator("#window h3")).to_contain_text("wide: Friday, 1 March 2024")
+        card.get_by_label("Measure of first").select_option("visitors")
+        expect(card.locator("> .note")).to_contain_text("visitors is an estimate, within about 3 % above 4,096")
         card.get_by_label("Measure of first").select_option("often")
         listed = ["Fri 1 Mar 01:00", "provisional", "none more than 3 times"]
         listed += ["Fri 1 Mar 00:00", "provisional", "cy 3, bo 2"]

@@ -251,3 +251,76 @@ def test_a_comparison_that_would_find_nothing_is_not_suggested(wide: float, is_s
     found = suggest_history(History(), lambda history: Facts(pd.DataFrame(rows), [check]), ["flights"])
     assert (found.history is not None) == is_suggested
     assert is_suggested or found.seen == "all hours are within; of 2, none would be found if doubled or halved"
+
+
+def of_two_groups() -> duckdb.DuckDBPyConnection:
+    """Hours with a row of each of two groups, whose numbers differ by a factor of 100."""
+    rows = [
+        (hour, group, size * (1 + place % 5 / 10))
+        for place, hour in enumerate(HOURS)
+        for group, size in (("small", 10.0), ("large", 1000.0))
+    ]
+    database = duckdb.connect()
+    database.execute(f"CREATE TABLE {SEEN} (hour TIMESTAMPTZ, kind VARCHAR, n DOUBLE)")
+    database.executemany(f"INSERT INTO {SEEN} VALUES (?, ?, ?)", rows)
+    return database
+
+
+def ranges(database: duckdb.DuckDBPyConnection) -> list[Suggested]:
+    suggested = suggest_on_columns(describe_rows(database, HOURS), all_count=True, keys=frozenset())
+    return [one for one in suggested if one.expectation.type == "expect_column_values_to_be_between"]
+
+
+def test_each_group_gets_a_range_if_groups_differ(validator: Validator) -> None:
+    database = of_two_groups()
+    found = ranges(database)
+    assert {
+        one.expectation.parameters.get("row_condition"): (
+            one.expectation.parameters["min_value"],
+            one.expectation.parameters["max_value"],
+        )
+        for one in found
+    } == {"`kind` == 'small'": (8, 16), "`kind` == 'large'": (800, 1600)}
+    frame = database.execute(f"FROM {SEEN}").fetch_df()
+    frame["hour"] = [hour_text(moment.to_pydatetime()) for moment in frame["hour"]]
+    assert failed(validator, frame, found, HOURS) == set()
+    # One range for all rows would find neither.
+    for group, value in (("small", 500.0), ("large", 20.0)):
+        wrong = frame.assign(n=frame["n"].mask((frame["kind"] == group) & (frame["hour"] == hour_text(THIS)), value))
+        assert failed(validator, wrong, found, HOURS) == {("expect_column_values_to_be_between", "n")}
+    only = frame[frame["kind"] == "small"]
+    assert failed(validator, only, found, HOURS) == set()  # An hour without rows of a group says nothing of it.
+
+
+def test_of_two_groupings_that_tell_as_much_the_one_with_fewer_groups_is_taken() -> None:
+    database = of_two_groups()
+    database.execute(
+        f"CREATE OR REPLACE TABLE {SEEN} AS SELECT hour, kind || (hour(hour) % 2) AS finer, kind, "
+        f"CASE kind WHEN 'small' THEN 10.0 ELSE 1000.0 END AS n FROM {SEEN}"
+    )
+    assert {one.expectation.parameters["row_condition"] for one in ranges(database)} == {
+        "`kind` == 'small'",
+        "`kind` == 'large'",
+    }
+
+
+def test_rows_of_no_group_keep_the_range_of_all() -> None:
+    database = of_two_groups()
+    database.execute(f"UPDATE {SEEN} SET kind = CASE WHEN kind = 'small' THEN kind WHEN n < 1400 THEN 'large' END")
+    conditions = [one.expectation.parameters.get("row_condition") for one in ranges(database)]
+    assert conditions == [None, "`kind` == 'large'", "`kind` == 'small'"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE {} SET n = n + 2000",  # They differ too little.
+        "UPDATE {} SET kind = 'it''s' WHERE kind <> 'small'",  # pandas and Spark SQL write it in two ways.
+        "UPDATE {} SET n = NULL WHERE kind <> 'small' AND hour > '2013-01-07T20:00:00Z'",  # Little is known of it.
+        "UPDATE {} SET kind = hour::VARCHAR",  # Each row is a group of its own.
+    ],
+)
+def test_groups_that_do_not_differ_or_are_hardly_known_have_one_range(change: str) -> None:
+    database = of_two_groups()
+    database.execute(change.format(SEEN))
+    assert [one.expectation.parameters.get("row_condition") for one in ranges(database)] == [None]

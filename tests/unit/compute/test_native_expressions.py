@@ -1,8 +1,12 @@
 """Which expressions DuckDB computes: those of a closed list, and none of those that mean something else in Spark."""
 
+import duckdb
 import pytest
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import Tokenizer
 
 from hourline_core.compute.native_expressions import translate
+from hourline_core.model import Field
 from hourline_core.model.scratch_columns import EVENT_TIME
 from tests.support.native_rows import SOURCE
 
@@ -66,4 +70,31 @@ def test_an_expression_of_the_list_has_its_type_in_spark(text: str, type: str) -
     ],
 )
 def test_all_else_is_left_to_spark(text: str) -> None:
+    assert translate(SOURCE, text) is None
+
+
+def keywords() -> set[str]:
+    """The words of sqlglot's and DuckDB's SQL that may be names of fields."""
+    tokenizers = (Tokenizer, Spark.Tokenizer)
+    words = {word.lower() for one in tokenizers for word in one.KEYWORDS if word.isascii() and word.isidentifier()}
+    rows = duckdb.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall()
+    return words | {word for (word,) in rows if word.isidentifier()}
+
+
+def test_a_field_with_the_name_of_a_keyword_is_this_field_or_left_to_spark(caplog: pytest.LogCaptureFixture) -> None:
+    words = sorted(keywords() - {"true", "false"})  # which are values in Spark, too
+    assert {"load", "show", "select", "user", "end"} <= set(words)
+    source = SOURCE.model_copy(update={"fields": {word: Field(type="int") for word in words}})
+    found = {word: native for word in words if (native := translate(source, word))}
+    assert {"load", "show", "user", "end"} <= found.keys()
+    columns = ", ".join(f'{number} AS "{word}"' for number, word in enumerate(words))
+    query = f"SELECT {', '.join(native.sql for native in found.values())} FROM (SELECT {columns})"
+    assert duckdb.execute(query).fetchall() == [tuple(words.index(word) for word in found)]
+    assert caplog.records == []  # which a terminal would show
+
+
+@pytest.mark.parametrize(
+    "text", ["whole, long", "whole FROM s", "DISTINCT whole", "whole LIMIT 1", "whole AS load", "*"]
+)
+def test_what_is_more_than_an_expression_is_left_to_spark(text: str) -> None:
     assert translate(SOURCE, text) is None

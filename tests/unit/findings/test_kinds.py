@@ -161,11 +161,11 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
         "warn",
         "2 closed hour(s) wait for a recompute, the first since 2026-03-02 09:59 UTC; by the schedule, it was due at",
     ),
-    "ids_in_memory": (
+    "remembered_ids": (
         facts(WITH_ID, ids=1 << 27),
         facts(WITH_ID, ids=(1 << 27) + 1),
         "warn",
-        "the speed layer needs 1.0 GiB for the ids of 134,217,729 events",
+        "the ids of 134,217,729 events within the horizon take 1.0 GiB",
     ),
 }
 
@@ -209,7 +209,7 @@ def declared(of: Source, kind: str, bound: Any) -> Source:
         "silence": "3h",
         "overdue_hours": "2h",
         "not_recomputed": "2h",
-        "ids_in_memory": "2g",
+        "remembered_ids": "2g",
     }.items(),
 )
 def test_each_bound_can_be_declared(kind: str, bound: Any) -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from hourline.cli.output import number_text, say_json
+from hourline.cli.output import number_text, say_json, say_result
 
 
 def test_json_for_programs_keeps_the_fractions_of_seconds_and_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,3 +31,13 @@ def test_frequent_values_are_told_with_the_bounds_of_their_counts() -> None:
     known = {"value": "JFK", "count": 3, "error": 0}
     assert number_text([known, {"value": "LGA", "count": 1_000, "error": 24}]) == "JFK 3, LGA 1,000 to 1,024"
     assert number_text([{"value": None, "count": 0, "error": 5}]) == "none more than 5 times"
+
+
+def test_a_result_tells_null_from_the_text_null_and_from_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    say_result(["text", "n"], [(None, None), ("null", 1), ("", 2), ("a", 3)], ["n"])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["null", "null"],
+        ["'null'", "1"],
+        ["''", "2"],
+        ["a", "3"],
+    ]

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hourline_core.errors import DeclarationError
 from hourline_core.model import Expectation, Metric, Source, expectations_hash, load_project
-from hourline_core.model.condition import holds
+from hourline_core.model.condition import FACTS, Condition, holds
 
 SOURCE = "topic: t\nfields: {a: string, b: int}\nevent_time: a\n"
 SIGNS = [">=", "<=", ">", "<", "=", "!="]
@@ -27,6 +28,23 @@ def test_a_condition_holds_as_sql_says(parts: list[tuple[str, str, int]], space:
     text = " AND ".join(f"{fact}{space}{sign}{space}{number}" for fact, sign, number in parts)
     query = f"SELECT {text} FROM (SELECT {rows} AS rows, {hour} AS hour_of_day)"
     assert [(holds(text, {"rows": rows, "hour_of_day": hour}),)] == duckdb.execute(query).fetchall()
+
+
+@given(
+    parts=st.lists(
+        st.tuples(st.sampled_from(FACTS), st.sampled_from(SIGNS), st.integers(0, 26)), min_size=1, max_size=4
+    )
+)
+def test_a_condition_is_refused_exactly_if_no_hour_fulfils_it(parts: list[tuple[str, str, int]]) -> None:
+    text = " and ".join(f"{fact} {sign} {number}" for fact, sign, number in parts)
+    hours = [{"rows": rows, "hour_of_day": hour} for rows in range(30) for hour in range(24)]
+    try:
+        pydantic.TypeAdapter(Condition).validate_python(text)
+    except pydantic.ValidationError as error:
+        assert "which no hour fulfils" in str(error)
+        assert not any(holds(text, facts) for facts in hours)
+    else:
+        assert any(holds(text, facts) for facts in hours)
 
 
 def project_with(folder: Path, beside: str) -> Any:
@@ -57,6 +75,15 @@ FORMS = (
         (
             'when: "row > 2"',
             "expectations.0.when: got 'row > 2': an hour has no 'row' — did you mean 'rows'?",
+        ),
+        *(
+            (f'when: "{never}"', f"expectations.0.when: got '{never}', which no hour fulfils: {allowed}")
+            for never, allowed in (
+                ("hour_of_day >= 24", "hour_of_day is from 0 to 23 (UTC)"),
+                ("rows > 3 and hour_of_day > 20 and hour_of_day < 5", "hour_of_day is from 0 to 23 (UTC)"),
+                ("rows < 0", "rows is 0 or more"),
+                ("rows > 5 and rows < 6", "rows is 0 or more"),
+            )
         ),
         (
             "link: javascript:alert(1)",

@@ -29,7 +29,7 @@ def test_a_refresh_of_a_degraded_connection_that_fails_leaves_what_it_tells_as_i
 
     with serving_layer.connect(Project(tmp_path, Settings(), {}, {}), degraded=True) as connection:
         before = (connection.snapshot, connection.taken)
-        monkeypatch.setattr("serving_layer.connection.table_parts", fail)
+        monkeypatch.setattr("serving_layer.open_snapshot.table_parts", fail)
         with pytest.raises(TableError, match="away for a moment"):
             connection.refresh()
         assert (connection.snapshot, connection.taken) == before

@@ -26,7 +26,14 @@ from tests.support.examples import examples
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOG = 6
 STORED = pa.schema(
-    {"sequence": pa.int64(), "topic_id": pa.string(), "partition": pa.int32(), "offset": pa.int64(), PLACE: pa.int32()}
+    {
+        "sequence": pa.int64(),
+        "topic_id": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        PLACE: pa.int32(),
+        "decoding": pa.string(),
+    }
 )
 ADDRESS = {TOPIC_ID: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()}
 ROWS = pa.schema({**ADDRESS, OUTCOME: pa.string(), DUPLICATE: pa.bool_()})
@@ -115,7 +122,7 @@ def test_a_record_counts_once_and_each_of_its_events_once(
             # What is beyond the end of what was read is new.
             start, log = min(start, read[-1][1]), LOG - len(declared) + number + 1
             known = KnownProgress(Reading({0: start}, {0: read}, {}), counts)
-            again = Reprocessing(known, events, rejected, ["t"])
+            again = Reprocessing(known, events, rejected, ["t"], list, [])
             for first in range(start, log, size):
                 last, sequence = min(first + size, log), sequence + 1
                 found = {o: ["tombstone"] if o in no_value else of_records[o] for o in range(first, last)}
@@ -157,6 +164,7 @@ def _micro_batch(
         size = stored.num_rows
         stored = stored.append_column("sequence", pa.array([sequence] * size, pa.int64()))
         stored = stored.append_column("topic_id", pa.array(["t"] * size, pa.string()))
+        stored = stored.append_column("decoding", pa.array(["now"] * size, pa.string()))
         write_deltalake(table, stored.select(STORED.names), mode="append")
         table.update_incremental()
     read = (OffsetsRead(0, min(found), max(found)),)

@@ -128,13 +128,13 @@ def test_hours_that_two_problems_block_are_told() -> None:
     rows = [row(hour, about=about, success=False) for hour in range(3) for about in "ab" if (hour, about) != (0, "b")]
     found = {problem.of.about: problem for problem in problems_of(rows, [("views", hour) for hour in range(3)]).open}
     assert found["a"].beside == {found["b"].id: 2}
-    assert found["a"].accept == f'hourline publish --accept {found["a"].id}@3 --reason "…"'
+    assert found["a"].accept == f'hourline accept {found["a"].id}@3 --reason "…"'
     assert found["a"].waits_for == ""
     # All hours of b are blocked by a, too: accepting both publishes an hour that is not one of b's.
     assert found["b"].accept is None
     assert found["b"].waits_for == (
         f"{found['a'].id} blocks all of these hours, too; accepting both publishes 3 hours: "
-        f'`hourline publish --accept {found["b"].id}@3 --accept {found["a"].id}@3 --reason "…"`'
+        f'`hourline accept {found["b"].id}@3 {found["a"].id}@3 --reason "…"`'
     )
 
 
@@ -153,7 +153,7 @@ def test_a_problem_is_accepted_alone_only_if_that_publishes_something(failing: d
         assert (problem.accept is not None) == bool(published({own}))
         assert (problem.accept is None) == bool(problem.waits_for)
         if "publishes" in problem.waits_for:
-            named = {ids[id] for id in re.findall(r"--accept (\w+)@", problem.waits_for)}
+            named = {ids[id] for id in re.findall(r"(\w+)@", problem.waits_for)}
             assert published(named) & blocks[own]
             assert f"publishes {len(published(named))} hour" in problem.waits_for
 
@@ -162,9 +162,9 @@ def test_what_is_accepted_names_the_newest_audit_that_was_shown() -> None:
     rows = [row(hour, success=False, publication=number) for hour, number in ((0, 7), (1, 5))]
     found = problems_of(rows, [("views", 0), ("views", 1)])
     (problem,) = found.open
-    assert problem.accept == f'hourline publish --accept {problem.id}@7 --reason "…"'
+    assert problem.accept == f'hourline accept {problem.id}@7 --reason "…"'
     assert found.find_shown(f"{problem.id}@5") == (problem, 5)
-    with pytest.raises(UsageError, match=f"look at its 2 hours .*, then `hourline publish --accept {problem.id}@7 "):
+    with pytest.raises(UsageError, match=f"look at its 2 hours .*, then `hourline accept {problem.id}@7 "):
         found.find_shown(problem.id)
 
 

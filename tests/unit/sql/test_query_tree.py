@@ -15,6 +15,7 @@ from hourline_core.sql.query_tree import find_names
         ("SELECT n, (SELECT max(n) FROM totals) FROM odd", {"odd", "totals"}),
         ("WITH t AS (FROM totals) FROM t UNION ALL FROM odd", {"t", "totals", "odd"}),
         ("DESCRIBE totals", {"totals"}),
+        ("FROM hourline.hours_a JOIN hours USING (hour)", {"hourline.hours_a", "hours"}),
         ("SELECT 'FROM totals' AS totals -- FROM totals", set()),
         ("SELECT totals.n FROM odd AS totals", {"odd"}),
         ("FROM query('FROM ' || 'totals')", None),

@@ -34,7 +34,7 @@ def test_the_overview_tells_blocked_hours_first_with_rows_and_commands(tmp_path:
     assert "<b>/boots</b>" in page.text
     assert "11 failing rows" in page.text and "8 more rows are not shown" in page.text
     assert f"hourline recompute --problem {problem.id} " in page.text
-    assert f'hourline publish --accept {problem.id}@4 --reason "…" ' in page.text
+    assert f'hourline accept {problem.id}@4 --reason "…" ' in page.text
     assert page_path(4, "metric-views") in page.links
 
 

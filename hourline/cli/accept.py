@@ -1,4 +1,4 @@
-"""``publish``: publishes blocked hours by a person's decision. Starts Spark only to explain drift."""
+"""``accept``: publishes blocked hours by a person's decision. Starts Spark only to explain drift."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,18 +15,16 @@ if TYPE_CHECKING:
     from batch_layer.accept import Accepted
 
 
-def publish(
-    accept: Annotated[
+def accept(
+    what: Annotated[
         list[str],
-        typer.Option(
-            "--accept",
-            metavar="PROBLEM",
-            help="A problem, as `hourline quality` prints it: ID@PUBLICATION. Its hours up to that publication are "
-            "published, unless another problem blocks them. May be repeated. Or the name of a metric, with HOUR.",
+        typer.Argument(
+            metavar="PROBLEM... | METRIC HOUR",
+            help="Problems, as `hourline quality` prints them: ID@PUBLICATION. Their hours up to that publication are "
+            "published, unless another problem blocks them. Or a metric, and its blocked hour (UTC).",
         ),
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why the rows are right. The reason is recorded.")],
-    hour: Annotated[str | None, typer.Argument(metavar="HOUR", help="After a metric: its blocked hour (UTC).")] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
 ) -> None:
@@ -37,19 +35,18 @@ def publish(
             "the reason is empty; say in a few words why the hour is right, as in --reason 'the strike of that day'"
         )
     person = current_person()
-    if hour is None:
-        for name in (one for one in accept if one in declared.metrics):
-            raise UsageError(
-                f"'{name}' is a metric, and its HOUR is missing: `hourline publish --accept {name} HOUR --reason …`; "
-                "or give the id of a problem, from `hourline quality`"
-            )
+    # The name of a metric may be misspelt. An hour has a "-", and the id of a problem has none.
+    if what[0] not in declared.metrics and not (len(what) == 2 and "-" in what[1]):
         from batch_layer.accept import accept_problems
 
-        _say_accepted(accept_problems(declared, accept, person, reason.strip(), wall_clock), person, reason.strip())
+        _say_accepted(accept_problems(declared, what, person, reason.strip(), wall_clock), person, reason.strip())
         return
-    if len(accept) > 1:
-        raise UsageError(f"got {len(accept)} times --accept with an hour; allowed is one metric, and its hour")
-    metric, moment = declared.find_metric(accept[0]), parse_hour(hour)
+    if len(what) != 2:
+        raise UsageError(
+            f"got {' '.join(what)}, want one metric and one hour: `hourline accept {what[0]} HOUR --reason …`; "
+            "or give the id of a problem, from `hourline quality`"
+        )
+    metric, moment = declared.find_metric(what[0]), parse_hour(what[1])
     from batch_layer.accept import accept as accept_hour
 
     accept_hour(declared, metric, moment, person, reason.strip(), wall_clock)

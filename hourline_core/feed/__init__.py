@@ -1,0 +1,1 @@
+"""What has changed, for those who follow it: derived from what is published, with a position for each follower."""

@@ -1,0 +1,119 @@
+"""What the DAG `assets` tells the assets, from real tables. `test_airflow.py` runs it on a real scheduler."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets
+from hourline.airflow.assets import PublicationTrigger
+from tests.support.bare_tables import BareTables, hour
+from tests.support.project_files import write_project
+
+FILES = {
+    "hourline.yaml": "name: shop\n",
+    "sources/clicks.yaml": """
+        topic: clicks
+        fields: {n: long, at: long}
+        event_time: {expression: at, encoding: epoch_seconds}
+    """,
+    "metrics/totals.yaml": "source: clicks\nmeasures: {n: sum(n)}\n",
+    "metrics/odd.yaml": "source: clicks\nmeasures: {n: sum(n)}\nwhere: n > 1\n",
+    "metrics/by_day.yaml": "from: totals\nwindow: {size: 1 day, zone: America/New_York}\n",
+}
+
+
+DAY = range(5, 29)
+
+
+class Told:
+    """What a task tells: by asset its partitions, and which assets are its outlets."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[str, list[str]] = {}
+        self.outlets: list[Any] = []
+
+    def __getitem__(self, asset: Any) -> Any:
+        return SimpleNamespace(add_partitions=partial(self.partitions.__setitem__, asset.name))
+
+
+def run(tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed: bool = True) -> dict[str, list[str]]:
+    """What a run of the DAG tells. Without a confirmation, it is killed before that."""
+    told = Told()
+    monkeypatch.setattr("hourline.airflow.assets.get_current_context", lambda: {"outlet_events": told, "task": told})
+    settings = Settings.of_project(str(tables.project.root))
+    up_to = tell_assets(settings)
+    if is_confirmed:
+        confirm_told(settings, up_to)
+    assert sorted(asset.name for asset in told.outlets) == sorted(told.partitions)
+    return told.partitions
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> BareTables:
+    """A day in New York, which begins at five in UTC, and an hour after it."""
+    tables = BareTables(write_project(tmp_path, FILES), hours=[*DAY, 30, 10])
+    tables.start()
+    tables.micro_batch(len(DAY) + 1)
+    return tables
+
+
+def keys(*numbers: int) -> list[str]:
+    return [f"{hour(number):%Y-%m-%dT%H:%M:%S}" for number in numbers]
+
+
+def test_each_published_hour_is_told_also_of_a_metric_over_another(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(tables, monkeypatch) == {}
+    tables.publish(5, 6)
+    both = keys(5, 6)
+    everything = {"shop.totals": both, "shop.odd": both, "shop.by_day": both}
+    assert run(tables, monkeypatch, is_confirmed=False) == everything
+    assert run(tables, monkeypatch) == everything, "it was not confirmed"
+    assert run(tables, monkeypatch) == {}
+    tables.publish(7, metrics=["odd"])
+    assert run(tables, monkeypatch) == {"shop.odd": keys(7)}
+
+
+def test_a_window_is_told_when_all_its_hours_are_final_and_again_when_one_was_restated(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables.publish(*DAY[:-1], metrics=["totals"])
+    assert "shop.by_day.windows" not in run(tables, monkeypatch)
+    tables.publish(DAY[-1], metrics=["totals"])
+    assert run(tables, monkeypatch)["shop.by_day.windows"] == ["2024-03-01"]
+    tables.micro_batch(1)  # a late event
+    tables.publish(11, metrics=["totals"])
+    assert "shop.by_day.windows" not in run(tables, monkeypatch), "one of its hours is revised"
+    tables.publish(10, metrics=["totals"])
+    assert run(tables, monkeypatch)["shop.by_day.windows"] == ["2024-03-01"]
+
+
+async def first_event(trigger: PublicationTrigger) -> int:
+    async for event in trigger.run():
+        return int(event.payload)
+    raise AssertionError("it ended without an event")
+
+
+def test_the_trigger_fires_for_a_publication_that_was_not_told(tables: BareTables) -> None:
+    tables.publish(5)
+    path, arguments = PublicationTrigger(str(tables.project.root), str(tables.project.workspace), 0).serialize()
+    assert path == "hourline.airflow.assets.PublicationTrigger"
+    assert asyncio.run(first_event(PublicationTrigger(**arguments))) == 1
+
+
+def test_tables_that_cannot_be_read_are_waited_for(tables: BareTables) -> None:
+    tables.publish(5)
+    log = Path(tables.project.tables) / "coverage" / "_delta_log" / "00000000000000000000.json"
+    log.write_text("{")
+    settings = Settings.of_project(str(tables.project.root))
+    with pytest.raises(TaskDeferred) as deferred:
+        WaitForPublication(task_id="wait", settings=settings).execute({})
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, PublicationTrigger)
+    assert trigger.told == 0
