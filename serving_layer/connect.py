@@ -13,15 +13,17 @@ def connect(
     strict: bool = False,
     as_of: str | None = None,
     degraded: bool = False,
+    since: str | None = None,
 ) -> Connection:
     """Open a project (its folder, or a Project) for queries. Neither Spark nor Java is needed.
 
     ``workspace`` is the folder of its tables, if it is not the one in the settings. ``strict`` refuses answers that use
     hours that are missing, blocked or incomplete. ``as_of`` is the token of an earlier answer, or a time as ISO text
-    (UTC unless it has an offset). ``degraded`` answers what it can if tables are damaged; see ``Connection.damage``.
+    (UTC unless it has an offset). ``since`` is the same; the view ``changes`` says how the results differ from those of
+    that time. ``degraded`` answers what it can if tables are damaged; see ``Connection.damage``.
 
     Raises DeclarationError, TableError, and UsageError when there is no answer of that time, or not any more.
     """
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)
-    return Connection(project, strict=strict, as_of=as_of, degraded=degraded)
+    return Connection(project, strict=strict, as_of=as_of, degraded=degraded, since=since)

@@ -58,11 +58,13 @@ class Connection:
     - ``drift``: how much each recomputed hour changed, one row per measure and cause
     - ``quality``: the findings of each audit, one row per hour and expectation
     - ``publications``: one row for each time that an hour of a metric was published
+    - ``changes``: how the results differ from those at ``since``, if that is given; see ``changes.py``
     - ``findings``: what is found of the sources and the speed layer now, and what was; not with ``as_of``, and not if a
       table is damaged
 
     The snapshot is taken when the connection is opened, and again by ``refresh``. With ``as_of``, a token or a time
-    (ISO text), it stays that of the earlier time. Its tables are attached when they are first needed.
+    (ISO text), it stays that of the earlier time. Its tables are attached when they are first needed. ``since`` is a
+    token or a time, too.
 
     A ``strict`` connection refuses answers that use hours that are missing, blocked or incomplete.
 
@@ -77,6 +79,7 @@ class Connection:
         strict: bool = False,
         as_of: str | None = None,
         degraded: bool = False,
+        since: str | None = None,
     ) -> None:
         if degraded and as_of is not None:
             raise UsageError(
@@ -86,6 +89,7 @@ class Connection:
         self.strict = strict
         self._as_of = as_of
         self._degraded = degraded
+        self._since = since
         self._clock = clock
         self._duckdb: duckdb.DuckDBPyConnection
         self._root: duckdb.DuckDBPyConnection
@@ -235,7 +239,8 @@ class Connection:
     def views(self) -> list[str]:
         """The names of all views, sorted."""
         made = [name for part in view_parts(self.project, self.snapshot) for name in part.names]
-        return sorted([*made, "findings"] if has_findings(self.snapshot, self._as_of) else made)
+        made += ["findings"] if has_findings(self.snapshot, self._as_of) else []
+        return sorted([*made, "changes"] if self._since else made)
 
     def naming_damage(self) -> AbstractContextManager[None]:
         """Within the block, DuckDB's errors become a TableError where a table is damaged, and a UsageError where the
@@ -278,6 +283,16 @@ class Connection:
         """Stop what runs on this connection, from any thread."""
         self._duckdb.interrupt()
 
+    def compare_with(self, before: "Connection", metrics: Collection[str]) -> None:
+        """Make the view ``changes``: how the results of ``metrics`` differ from those at ``before``. Raises UsageError,
+        TableError.
+        """
+        from serving_layer.changes import make_changes
+
+        with before.naming_damage(), self.naming_damage():
+            make_changes(self._duckdb, before, self, metrics)
+        self._has_changes = True
+
     def split(self, text: str) -> list[str]:
         """The statements in ``text``. Raises UsageError."""
         with self.explaining(text):
@@ -315,6 +330,7 @@ class Connection:
         """
         twin = copy(self)
         twin._duckdb = cursor_of(self._root)
+        twin._has_changes = False
         return twin
 
     def close(self) -> None:
@@ -357,6 +373,9 @@ class Connection:
             raise UsageError(f"got {len(statements)} statement(s), want exactly one SELECT; the tables are read-only")
 
         self._parts.attach_for(self._duckdb, query)
+        if self._since and not self._has_changes and "changes" in find_names(self._duckdb, query).tables:
+            with Connection(self.project, self._clock, as_of=self._since) as before:
+                self.compare_with(before, self.project.all_metrics)
         if self.snapshot.unreadable:
             named = find_names(self._duckdb, query)
             for view, damage in self.snapshot.unreadable.items():
@@ -367,6 +386,7 @@ class Connection:
     def _open(self) -> None:
         opened = open_snapshot(self.project, self._clock, self._as_of, degraded=self._degraded)
         self._duckdb = cursor_of(opened.database)
+        self._has_changes = False
         # Only now, since a refresh that fails leaves them as they are.
         self.snapshot, self.taken = opened.snapshot, opened.taken
         self._root, self._parts = opened.database, opened.parts

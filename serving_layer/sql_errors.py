@@ -22,6 +22,7 @@ _OF_STATES = ("distinct_count", "distinct_merge", "quantile_value", "quantile_me
 """The functions that merge the states of measures, but for those of `top`."""
 _ALLOWED = "allowed is one SELECT in DuckDB's SQL, such as: FROM hours"
 _NO_FINDINGS = "findings are of now: ask without --as-of; if a table is damaged, restore it first"
+_NO_CHANGES = "the view 'changes' needs an earlier token or time to compare with: use `hourline changes --since TOKEN`"
 _VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications", "findings")
 
 
@@ -39,7 +40,7 @@ def explain_error(
     text = str(error)
     if table := re.search(r"Table with name (\S+) does not exist", text):
         there = {tables.metric.name for tables in served_metrics(project, snapshot)}
-        absent = _NO_FINDINGS if fold_case(table[1]) == "findings" else None
+        absent = {"findings": _NO_FINDINGS, "changes": _NO_CHANGES}.get(fold_case(table[1]))
         if why := absent or _explain_unstarted(table[1], project, there, snapshot.progress):
             return why
         records = [f"{kind}_{source}" for source in project.sources for kind in ("events", "rejected")]

@@ -18,6 +18,7 @@ from hourline.cli import (
     airflow,
     audit,
     backfill,
+    changes,
     check,
     down,
     drift,
@@ -107,7 +108,7 @@ _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
         late.late,
         drift.drift,
     ),
-    "Ask": (query.query, shell.shell, explain.explain, export.export, sql.sql, serve.serve),
+    "Ask": (query.query, changes.changes, shell.shell, explain.explain, export.export, sql.sql, serve.serve),
     "Operate": (
         status.status,
         followers.followers,

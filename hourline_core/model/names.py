@@ -17,7 +17,17 @@ ANY_CASE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 RESERVED_COLUMNS = frozenset({"hour", "state", "sequence", "layer"})
 # Views that the serving layer offers in addition to those of the metrics.
 RESERVED_METRICS = frozenset(
-    {"hours", "late_events", "drift", "quality", "publications", "windows", "findings", "hourline_snapshot"}
+    {
+        "hours",
+        "late_events",
+        "drift",
+        "quality",
+        "publications",
+        "windows",
+        "findings",
+        "changes",
+        "hourline_snapshot",
+    }
 )
 RESERVED_METRIC_STARTS = ("events_", "rejected_", "quarantine_")
 RESERVED_METRIC_ENDS = ("_final", "_provisional", "_staged", "_states")

@@ -13,7 +13,15 @@ from starlette.concurrency import run_in_threadpool
 
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
-from serving_layer.http import change_routes, explain_routes, hour_routes, metric_routes, sql_routes, window_routes
+from serving_layer.http import (
+    change_routes,
+    changed_rows_routes,
+    explain_routes,
+    hour_routes,
+    metric_routes,
+    sql_routes,
+    window_routes,
+)
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
 from serving_layer.http.error_responses import PROBLEMS, install_problems, refuse_unknown_parameters
@@ -68,6 +76,7 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         hour_routes.routes,
         explain_routes.routes,
         change_routes.routes,
+        changed_rows_routes.routes,
         sql_routes.routes,
     ):
         app.include_router(

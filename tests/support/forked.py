@@ -11,10 +11,12 @@ import pytest
 PROCESSES = multiprocessing.get_context("forkserver")
 _IMPORTED = [
     "batch_layer.maintenance",
+    "examples.copy_results",
     "hourline.cli",
     "pandas",  # which Arrow imports when it first makes an array
     "pyarrow.dataset",
     "pytest",
+    "serving_layer.changes",
     "speed_layer.commit.maintenance",
     "tests.support.bare_tables",
 ]

@@ -48,6 +48,7 @@ OTHERS = [
     ["audit", "flow", "--from", "2024-05-06T20", "--to", "2024-05-06T22"],
     ["accept", "flow", "2024-05-06T20", "--reason", "checked"],
     ["quality"],
+    ["changes", "--since", "2024-05-06T20"],
     ["followers"],
     ["late"],
     ["drift"],

@@ -77,6 +77,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "expectations|suggest|views_by_page",
         "accept|views_by_page|2026-03-02T08|--reason|a sale",
         "accept|0123abcd@1|--reason|a sale",
+        "changes|--since|p0-pageviews.1",
         "followers",
         "recompute|--problem|0123abcd",
         "explain|views_by_page|2026-03-02T08",
