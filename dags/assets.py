@@ -28,9 +28,9 @@ with DAG(
 ):
 
     @task(outlets=settings.outlets, retries=RETRIES)
-    def tell() -> int:
+    def tell() -> dict[str, Any]:
         """Give each asset an event for each hour that was published since the last run."""
-        return tell_assets(settings)
+        return {**tell_assets(settings)}
 
     @task(retries=RETRIES)
     def confirm(told: Any) -> None:

@@ -41,9 +41,13 @@ def changed_hours(before: Connection, after: Connection) -> list[HourState] | No
     """
     with before.twin() as old, after.twin() as new:
         new.database.register("_before", old.database.execute(_HOURS).to_arrow_table())
+        # A recompute may change numbers, but neither the events nor the cutoff.
         rows = new.database.execute(
             f"SELECT metric, hour, state FROM ({_HOURS} EXCEPT FROM _before) "
-            f"ORDER BY hour, metric LIMIT {_HOURS_TOLD + 1}"
+            "UNION SELECT metric, hour, state FROM hourline.metric_hours SEMI JOIN "
+            "(FROM hourline.drift WHERE publication > $then AND publication <= $now) USING (metric, hour) WHERE served "
+            f"ORDER BY hour, metric LIMIT {_HOURS_TOLD + 1}",
+            {"then": before.snapshot.publication or 0, "now": after.snapshot.publication or 0},
         ).fetchall()
     return [HourState(*row) for row in rows] if len(rows) <= _HOURS_TOLD else None
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from zoneinfo import ZoneInfo
 
 from airflow.sdk import BaseOperator, get_current_context
@@ -21,7 +21,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from hourline.airflow.commands import log
 from hourline.airflow.settings import Settings
 from hourline_core.errors import HourlineError
-from hourline_core.feed.positions import ASSETS, read_position, write_position
+from hourline_core.feed.positions import ASSETS, read_position, read_token, write_position
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import HOUR
 from hourline_core.model.metric_window import MetricWindow
@@ -87,15 +87,28 @@ class WaitForPublication(BaseOperator):
         log.info("publication %d is new", event)
 
 
-def tell_assets(settings: Settings) -> int:
+class Told(TypedDict):
+    """How far the assets have told."""
+
+    publication: int
+    token: str
+
+
+def tell_assets(settings: Settings) -> Told:
     """Give the asset of each metric an event for each hour that was published since the last time, and the asset of its
     windows one for each window that has such an hour and is final. It is called in a task with ``settings.outlets`` as
-    its outlets. Returns the publication up to which they tell, for ``confirm_told``.
+    its outlets. Returns how far they tell, for ``confirm_told``.
+
+    An event's ``extra`` has the publication, and ``since``: the token that ``hourline changes`` compares with.
     """
     from hourline_core.feed.published import published_after
+    from serving_layer import connect
 
     try:
         project = _project(settings)
+        since = read_token(project, ASSETS)
+        with connect(project) as connection:  # before the hours are read, so that no change is left out next time
+            token = connection.token
         published = published_after(project, read_position(project, ASSETS))
         hours: dict[str, list[datetime]] = {}
         for one in published.hours:
@@ -109,18 +122,18 @@ def tell_assets(settings: Settings) -> int:
     context: Any = get_current_context()
     for asset, keys in told:
         context["outlet_events"][asset].add_partitions(keys)
-        context["outlet_events"][asset].extra = {"publication": published.up_to}
+        context["outlet_events"][asset].extra = {"publication": published.up_to, "since": since}
         log.info("%s: %d partition(s) up to publication %d", asset.name, len(keys), published.up_to)
     # Without partitions on an outlet, Airflow would report a change of the run's own partition.
     context["task"].outlets = [asset for asset, _ in told]
-    return published.up_to
+    return {"publication": published.up_to, "token": token}
 
 
-def confirm_told(settings: Settings, publication: int) -> None:
-    """Note that the assets have told of all hours up to ``publication``. Airflow has the events by then: a task that
+def confirm_told(settings: Settings, told: Told) -> None:
+    """Note that the assets have told of all hours up to ``told``. Airflow has the events by then: a task that
     is killed before it has ended well is tried again, and tells of the same hours again.
     """
-    write_position(_project(settings), ASSETS, publication)
+    write_position(_project(settings), ASSETS, told["publication"], told["token"])
 
 
 def _project(settings: Settings) -> Project:

@@ -1,7 +1,7 @@
 """The clients that listen to the feed of changed hours."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from serving_layer.change_feed import ChangeFeed, Step, Update
 
@@ -26,10 +26,13 @@ class Listeners:
         self._closed = True
         self._wake()
 
-    async def listen(self, token: str | None) -> AsyncIterator[Update]:
-        """First the changes since ``token`` (incomplete if it is None, or too old), and then each step as it comes."""
+    async def listen(self, token: str | None, catch_up: Callable[[str], Awaitable[Update]]) -> AsyncIterator[Update]:
+        """First the changes since ``token`` (incomplete if it is None), and then each step as it comes. ``catch_up``
+        finds the changes since a token whose step is not among the last ones.
+        """
         # The number is read before the update is passed on, since further steps come while a slow client takes it.
-        update, number = self._feed.since(self._feed.find(token)), self._feed.newest
+        number, known = self._feed.newest, self._feed.find(token)
+        update = self._feed.since(known) if known is not None or token is None else await catch_up(token)
         yield update
         while not self._closed:
             if number == self._feed.newest:

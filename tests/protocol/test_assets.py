@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+import serving_layer
 from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets
 from hourline.airflow.assets import PublicationTrigger
 from tests.support.bare_tables import BareTables, hour
@@ -36,21 +37,27 @@ class Told:
     def __init__(self) -> None:
         self.partitions: dict[str, list[str]] = {}
         self.outlets: list[Any] = []
+        self.events: dict[str, Any] = {}
 
     def __getitem__(self, asset: Any) -> Any:
-        return SimpleNamespace(add_partitions=partial(self.partitions.__setitem__, asset.name))
+        add = partial(self.partitions.__setitem__, asset.name)
+        return self.events.setdefault(asset.name, SimpleNamespace(add_partitions=add))
 
 
 def run(tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed: bool = True) -> dict[str, list[str]]:
     """What a run of the DAG tells. Without a confirmation, it is killed before that."""
+    return run_dag(tables, monkeypatch, is_confirmed=is_confirmed).partitions
+
+
+def run_dag(tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed: bool = True) -> Told:
     told = Told()
     monkeypatch.setattr("hourline.airflow.assets.get_current_context", lambda: {"outlet_events": told, "task": told})
     settings = Settings.of_project(str(tables.project.root))
-    up_to = tell_assets(settings)
+    reached = tell_assets(settings)
     if is_confirmed:
-        confirm_told(settings, up_to)
+        confirm_told(settings, reached)
     assert sorted(asset.name for asset in told.outlets) == sorted(told.partitions)
-    return told.partitions
+    return told
 
 
 @pytest.fixture
@@ -64,6 +71,21 @@ def tables(tmp_path: Path) -> BareTables:
 
 def keys(*numbers: int) -> list[str]:
     return [f"{hour(number):%Y-%m-%dT%H:%M:%S}" for number in numbers]
+
+
+def test_an_event_has_the_token_with_which_its_changes_are_read(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables.publish(10, 11)
+    first = run_dag(tables, monkeypatch)
+    assert first.events["shop.totals"].extra == {"publication": 1, "since": "p0"}
+    tables.micro_batch(1)  # a late event of hour 10
+    tables.publish(10, metrics=["totals"])
+    again = run_dag(tables, monkeypatch)
+    assert again.partitions == {"shop.totals": keys(10), "shop.by_day": keys(10)}
+    with serving_layer.connect(tables.project.root, since=again.events["shop.totals"].extra["since"]) as connection:
+        changes = connection.sql("SELECT window_start, before, after FROM changes WHERE metric = 'totals'").fetchall()
+    assert changes == [(hour(10), "1", "2")]
 
 
 def test_each_published_hour_is_told_also_of_a_metric_over_another(

@@ -40,6 +40,26 @@ def test_a_stream_tells_when_an_hour_becomes_final_and_goes_on_where_one_was(
             assert token == {"token": "p1-clicks.2", "complete": True}
 
 
+def test_a_stream_goes_on_after_a_restart_of_the_server_or_says_that_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = visit_tables(tmp_path, [Visit.of(0), Visit.of(1), Visit.of(1)], monkeypatch)
+    tables.start()
+    tables.micro_batch(2)
+    tables.publish(0, metrics=["visits"])
+    tables.micro_batch(1)
+    with serving(tables.project) as client:
+        for since, hours, complete in [
+            ("p0-clicks.1", {0, 1}, True),
+            ("p1-clicks.1", {1}, True),
+            ("p9-a.1", set(), False),
+        ]:
+            with client.stream("GET", "/api/v1/changes", headers={"Last-Event-ID": since}) as stream:
+                told, token = next_token(stream.iter_lines())
+            assert {one["hour"] for one in told if one["metric"] == "visits"} == {iso(hour(one)) for one in hours}
+            assert token == {"token": "p1-clicks.2", "complete": complete}
+
+
 def test_a_server_stops_though_streams_are_open(tables: BareTables) -> None:
     with (
         Server(tables.project, environ={}) as server,
