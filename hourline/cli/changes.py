@@ -25,7 +25,7 @@ def changes(
         str,
         typer.Option("--since", metavar="TOKEN|TIME", help="The earlier result: its token, or a time (UTC)."),
     ],
-    metrics: Annotated[list[str] | None, typer.Argument(metavar="[METRIC]...", help="Only these metrics.")] = None,
+    metrics: Annotated[list[str] | None, typer.Argument(metavar="METRIC", help="Only these metrics.")] = None,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="TOKEN|TIME", help="The later result.", show_default="the newest"),
