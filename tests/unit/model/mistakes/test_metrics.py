@@ -51,5 +51,5 @@ def test_dimensions(tmp_path: Path, dimensions: str, said: str) -> None:
 def test_metric_names_that_hourline_uses(tmp_path: Path, name: str) -> None:
     (found,) = mistakes(tmp_path, {f"metrics/{name}.yaml": METRIC})
     assert found.startswith(
-        f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than drift, "
+        f"metrics/{name}.yaml:1: name: got the name '{name}', which Hourline uses itself: choose another than changes, drift, "
     )
