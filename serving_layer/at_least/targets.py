@@ -116,13 +116,13 @@ def _those_of(source: Source, at_least: Mapping[tuple[str, int], int], there: So
         partitions = there.topics[topic]
         if partition not in partitions:
             raise UsageError(
-                f"topic '{topic}' has no partition {partition}; allowed is 0 to {max(partitions)}: give the one that "
-                "the producer was told"
+                f"there is no partition {partition} in topic '{topic}', which has {len(partitions)}, counted from 0: "
+                "give the one that the producer was told"
             )
         of = partitions[partition]
         if offset >= of.end + of.held_back:
             raise NotHeldError(
-                f"Kafka does not hold offset {offset} of {topic}:{partition} yet, which ends before "
+                f"Kafka does not hold offset {offset} of {topic}:{partition}, which ends before "
                 f"{of.end + of.held_back}: give the offset that the Kafka at {there.bootstrap} has told the producer "
                 'for its record, or wait for what is there now, as by `hourline query "FROM hours" --at-least now`'
             )
