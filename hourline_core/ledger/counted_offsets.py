@@ -1,11 +1,13 @@
 """Follows up to which offsets the topics of a source are counted. Progress is read once, and then only its new rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from hourline_core.ledger.progress import Progress
-from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.ledger.read_offsets import FILE, Reading
+from hourline_core.ledger.read_offsets import FILE, Reading, reading_of
 
 
 @dataclass(frozen=True)
@@ -36,31 +38,43 @@ def follow(progress: Progress, before: CountedOffsets | None) -> CountedOffsets:
     TableError.
     """
     table, sequence = str(progress.table.metadata().id), progress.sequence
-    if before is None or before.table != table or sequence < before.sequence:
-        return _read_all(progress, table)
-    if sequence == before.sequence:
-        return before
-    rows = progress.rows_after(before.sequence)
-    if any(row.position is not None for row in rows):  # A reset: reading may go on at an earlier offset.
-        return _read_all(progress, table)
-    return _read_on(before, rows, sequence)
+    if before is not None and before.table == table:
+        if sequence == before.sequence:
+            return before
+        rows = _of_kafka(progress.offsets_after(before.sequence))
+        # A lower sequence: the table was restored. A position: reading may go on at an earlier offset.
+        if sequence > before.sequence and rows["position"].null_count == rows.num_rows:
+            return _read_on(before, rows, sequence)
+    return _read_all(table, _of_kafka(progress.offsets_after(0)), sequence)
 
 
-def _read_all(progress: Progress, table: str) -> CountedOffsets:
-    last = progress.last_read()
-    ids = last.topic_ids
-    return CountedOffsets(table, progress.sequence, last.cluster, ids, progress.readings(set(ids.values())))
+def _of_kafka(progress: pa.Table) -> pa.Table:
+    return progress.filter(pc.fill_null(pc.invert(pc.starts_with(progress["topic_id"], FILE)), False))
 
 
-def _read_on(before: CountedOffsets, rows: Sequence[ProgressRow], sequence: int) -> CountedOffsets:
-    cluster, ids, readings = before.cluster, dict(before.topic_ids), dict(before.readings)
-    for row in rows:
-        if row.topic is None or row.topic_id is None or row.topic_id.startswith(FILE):
-            continue
-        cluster, ids[row.topic] = row.cluster or cluster, row.topic_id
-        reading = readings.get(row.topic_id, Reading({}, {}, {}))
+def _read_all(table: str, rows: pa.Table, sequence: int) -> CountedOffsets:
+    readings = {topic_id: reading_of(rows, topic_id) for topic_id in rows["topic_id"].unique().to_pylist()}
+    return CountedOffsets(table, sequence, _cluster(rows), _topic_ids(rows), readings)
+
+
+def _read_on(before: CountedOffsets, rows: pa.Table, sequence: int) -> CountedOffsets:
+    readings = dict(before.readings)
+    for topic_id, offsets in zip(rows["topic_id"].to_pylist(), rows["offsets"].to_pylist(), strict=True):
+        reading = readings.get(topic_id, Reading({}, {}, {}))
         following = dict(reading.next_offsets)
-        for part in row.offsets:
-            following[part.partition] = max(following.get(part.partition, 0), part.last + 1)
-        readings[row.topic_id] = replace(reading, next_offsets=following)
-    return replace(before, sequence=sequence, cluster=cluster, topic_ids=ids, readings=readings)
+        for part in offsets:
+            following[part["partition"]] = max(following.get(part["partition"], 0), part["last"] + 1)
+        readings[topic_id] = replace(reading, next_offsets=following)
+    ids = {**before.topic_ids, **_topic_ids(rows)}
+    return replace(
+        before, sequence=sequence, cluster=_cluster(rows) or before.cluster, topic_ids=ids, readings=readings
+    )
+
+
+def _topic_ids(rows: pa.Table) -> dict[str, str]:
+    return dict(zip(rows["topic"].to_pylist(), rows["topic_id"].to_pylist(), strict=True))
+
+
+def _cluster(rows: pa.Table) -> str | None:
+    clusters = rows["cluster"].drop_null()
+    return clusters[-1].as_py() if len(clusters) else None

@@ -97,10 +97,13 @@ class Progress:
         names = [name for name in pa.schema(self.table.schema().to_arrow()).names if name != "partitions"]
         return from_arrow(_in_order(self._between(after, up_to, names)))
 
-    def rows_after(self, sequence: int) -> list[ProgressRow]:
-        """The rows above ``sequence``, in order, read only from the files that may have some."""
-        rows = read_rows(self.table, files_with(self.table, "sequence", sequence + 1))
-        return from_arrow(_in_order(rows.filter(pc.greater(rows["sequence"], sequence))))
+    def offsets_after(self, sequence: int) -> pa.Table:
+        """The rows above ``sequence``, in order, with PROGRESS_SCHEMA. Only what says how far topics were read is not
+        null. They are read only from the files that may have some.
+        """
+        files = files_with(self.table, "sequence", sequence + 1)
+        rows = read_rows(self.table, files, ("sequence", "topic_id", "topic", "offsets", "position", "cluster"))
+        return _in_order(rows.filter(pc.greater(rows["sequence"], sequence)))
 
     def sequences_finished(self, before: datetime, after: int) -> list[int]:
         """The sequences above ``after`` whose micro-batches finished before a moment (UTC), in order."""
