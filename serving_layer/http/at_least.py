@@ -48,7 +48,9 @@ def asked_of(
     ] = None,
     prefer: Annotated[
         str | None,
-        Header(description="`wait=10` waits for 10 seconds at most. Without it: 30. Allowed are up to 300."),
+        Header(
+            alias="Prefer", description="`wait=10` waits for 10 seconds at most. Without it: 30. Allowed are up to 300."
+        ),
     ] = None,
 ) -> Asked | None:
     """What the headers of a request ask for. None: nothing. A dependency of routes. Raises UsageError."""
