@@ -40,7 +40,8 @@ def check_at_least(at_least: AtLeast) -> AtLeast:
     """What a program gives, if it is in the form. Raises UsageError."""
     if isinstance(at_least, str):
         return parse_at_least([at_least])
-    return parse_at_least([f"{topic}:{partition}={offset}" for (topic, partition), offset in at_least.items()])
+    keys = {key: key if isinstance(key, tuple) and len(key) == 2 else (key, "") for key in at_least}
+    return parse_at_least([f"{keys[key][0]}:{keys[key][1]}={offset}" for key, offset in at_least.items()])
 
 
 def _wrong(text: str) -> str:

@@ -9,8 +9,9 @@ import pytest
 
 import serving_layer
 from hourline_core.errors import NotCountedYetError
+from tests.stack.test_transactions import Transactions
 from tests.support import parcels
-from tests.support.oracle import Sent
+from tests.support.oracle import Body, Sent
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 from tests.support.visits_tables import serving
@@ -19,10 +20,13 @@ TOPIC = "at_least"
 SQL = "SELECT sum(scans)::BIGINT AS scans FROM flow"
 
 
+def scan(name: str) -> Body:
+    return {"scan": name, "depot": "north", "at": "2024-05-06T20:00:00Z"}
+
+
 def write(project: StackProject, partition: int | None = None) -> Sent:
     """Send one more scan, to any partition or this one, and return what Kafka has told the producer."""
-    number = len(project.sent["scans"])
-    project.send("scans", [{"scan": f"scan {number}", "depot": "north", "at": "2024-05-06T20:00:00Z"}], partition)
+    project.send("scans", [scan(f"scan {len(project.sent['scans'])}")], partition)
     return project.sent["scans"][-1]
 
 
@@ -59,6 +63,18 @@ def test_an_answer_counts_what_a_producer_was_told_is_written(kafka: str, tmp_pa
             assert connection.sql(SQL).fetchall() == [(20,)]
         write(project)
         assert asked(project, "now") == 21
+
+        # A transaction's record cannot be read before its end, which Kafka writes after it has answered the producer.
+        transactions = Transactions(project, TOPIC)
+        transactions.send([scan("in a transaction")], partition=0)
+        opened = transactions.sent[-1]
+        held_back = f"asked for is {opened.offset}, which an open transaction holds back"
+        with serving_layer.connect(project.project) as connection, pytest.raises(NotCountedYetError, match=held_back):
+            connection.wait_until_counted({(TOPIC, 0): opened.offset}, wait=0)
+        assert asked(project, "now") == 21
+        transactions.commit()
+        assert asked(project, f"{TOPIC}:0={opened.offset}") == 22
+        assert asked(project, "now") == 22
         speed.kill()
 
     last, told = told, write(project)  # which nobody reads
