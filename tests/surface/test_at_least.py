@@ -2,6 +2,7 @@
 the speed layer: tests/stack/test_at_least.py.)
 """
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,10 @@ from hourline_core.ledger.progress_rows import Position, ProgressRow
 from hourline_core.model import Source
 from hourline_core.runtime.lease import lease
 from serving_layer.at_least import awaited
+from serving_layer.change_feed import Step
 from serving_layer.http import at_least as over_http
+from serving_layer.http.answering import Answering
+from serving_layer.http.snapshots import Snapshots
 from serving_layer.reports.kafka_offsets import KafkaOffsets, PartitionOffsets, SourceOffsets, Unknown
 from tests.support.command_line import Failing, failing  # noqa: F401 (a fixture)
 from tests.support.speed_process import wait_until
@@ -37,11 +41,16 @@ class Kafka:
     def __init__(self, end: int, topic_id: str = "topic-id", cluster: str | None = None, held_back: int = 0) -> None:
         there = {"visits": {0: PartitionOffsets(0, end, held_back), 1: PartitionOffsets(0, 0)}}
         self.answer: SourceOffsets | Unknown = SourceOffsets(there, {"visits": topic_id}, ADDRESS, cluster)
-        self.asked = threading.Event()
+        self.asked, self.answers = threading.Event(), threading.Event()
+        self.answers.set()
 
     def of(self, source: Source) -> SourceOffsets | Unknown:
+        if source.name != "visits":
+            return SourceOffsets({"orders": {0: PartitionOffsets(0, 0)}})
+        answer = self.answer
         self.asked.set()
-        return self.answer if source.name == "visits" else SourceOffsets({"orders": {0: PartitionOffsets(0, 0)}})
+        assert self.answers.wait(60)
+        return answer
 
 
 Holding = Callable[..., Kafka]
@@ -202,6 +211,8 @@ def test_what_is_counted_already_needs_no_wait(site: Visits, holding: Holding) -
         assert connection.token == "p0-visits.1"  # noqa: S105
         connection.wait_until_counted({("visits", 0): 1}, wait=0, query="FROM loads")
         connection.wait_until_counted({}, wait=0)
+        with pytest.raises(UsageError, match="got 'visits:=1', allowed is TOPIC:PARTITION=OFFSET"):
+            connection.wait_until_counted({"visits": 1}, wait=0)  # type: ignore[dict-item]
         # Another process has written meanwhile.
         site.micro_batch(Visit(0, "home", 7))
         holding(3)
@@ -278,6 +289,23 @@ def test_what_was_counted_before_a_reset_and_what_it_skips_needs_no_wait(site: V
     assert isinstance(refusal(site, {("visits", 0): 10}), NotCountedYetError)
 
 
+def test_a_look_up_that_had_begun_before_the_question_does_not_answer_it(site: Visits, holding: Holding) -> None:
+    kafka = holding(2)
+    kafka.answers.clear()
+    answering = Answering(site.project, Snapshots(site.project))
+
+    async def ends() -> list[SourceOffsets | Unknown]:
+        before = asyncio.create_task(answering.kafka_offsets_within_limit())
+        await asyncio.to_thread(kafka.asked.wait, 60)
+        kafka.answer = Kafka(3).answer
+        asked = asyncio.create_task(answering.kafka_offsets_from_now())
+        await asyncio.sleep(0)
+        kafka.answers.set()
+        return [(await one)["visits"] for one in (before, asked)]
+
+    assert asyncio.run(ends()) == [Kafka(2).answer, Kafka(3).answer]
+
+
 PATHS = [
     "metrics/loads",
     "metrics/loads?format=csv",
@@ -307,6 +335,26 @@ def test_over_http_a_wait_takes_no_turn_from_other_answers(site: Visits, holding
         assert {answer.headers.get("hourline-token", "p0-visits.2") for answer in answers} == {"p0-visits.2"}
         wrong = client.post("/api/v1/sql", json={"sql": "FROM loads"}, headers={"Hourline-At-Least": "orders:0=0"})
         assert (wrong.status_code, wrong.json()["error"][:39]) == (400, "the query does not use source 'orders',")
+
+
+def test_over_http_the_snapshot_of_the_answer_counts_the_record(
+    site: Visits, holding: Holding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka, renew, may_renew = holding(3), Snapshots.renew, threading.Event()
+
+    def renewed(snapshots: Snapshots) -> Step | None:
+        assert may_renew.wait(60)
+        return renew(snapshots)
+
+    monkeypatch.setattr(Snapshots, "renew", renewed)
+    with serving(site.project) as client, ThreadPoolExecutor() as threads:
+        site.micro_batch(Visit(0, "home", 7))
+        header = {"Hourline-At-Least": "visits:0=2"}
+        waiting = threads.submit(client.get, "/api/v1/metrics/loads?dimension=", headers=header)
+        assert kafka.asked.wait(60)
+        may_renew.set()
+        answer = waiting.result().json()
+    assert (answer["token"], answer["rows"][0]["visits"]) == ("p0-visits.2", 3)
 
 
 def test_a_bounded_number_of_requests_waits_and_a_client_that_goes_ends_its_wait(
