@@ -143,11 +143,13 @@ async def wait_until_counted(
     """A dependency of routes: the answer counts what the client asks, of the source of its metric, or of all sources.
     Raises as ``Waits.wait``.
     """
-    if asked is None:
-        return
-    project = answering.project
-    metric = request.path_params.get("metric") or request.query_params.get("metric")
-    found = project.all_metrics.get(metric) if metric else None
-    source: str = found.source if found else request.path_params.get("source", "")
-    waits: Waits = request.app.state.waits
-    await waits.wait(request, answering, asked, [source] if source in project.sources else list(project.sources))
+    project, given = answering.project, {**request.query_params, **request.path_params}
+    sources = list(project.sources)
+    if "metric" in given:
+        metric = project.all_metrics.get(given["metric"])
+        sources = [metric.source] if metric else []
+    elif "source" in given:
+        sources = [given["source"]] if given["source"] in project.sources else []
+    if asked is not None and sources:  # Without one, the route says that there is no such metric or source.
+        waits: Waits = request.app.state.waits
+        await waits.wait(request, answering, asked, sources)

@@ -337,6 +337,21 @@ def test_over_http_a_wait_takes_no_turn_from_other_answers(site: Visits, holding
         assert (wrong.status_code, wrong.json()["error"][:39]) == (400, "the query does not use source 'orders',")
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("metrics/load", "there is no metric 'load' — did you mean 'loads'?"),
+        ("hours?metric=load", "there is no metric 'load' — did you mean 'loads'?"),
+        ("rejected/visit", "there is no source 'visit' — did you mean 'visits'?"),
+    ],
+)
+def test_over_http_nobody_waits_for_what_is_not_there(site: Visits, holding: Holding, path: str, said: str) -> None:
+    holding(3)
+    with serving(site.project) as client:
+        answer = client.get(f"/api/v1/{path}", headers={"Hourline-At-Least": "visits:0=2"})
+    assert (answer.status_code, answer.json()["error"]) == (404, said)
+
+
 def test_over_http_the_snapshot_of_the_answer_counts_the_record(
     site: Visits, holding: Holding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
