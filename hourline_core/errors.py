@@ -20,6 +20,7 @@
     │   └── UnreadOutputError     its reader has ended
     ├── FaultError                an unforeseen exception: a fault of Hourline's
     ├── UnreliableResultError     a strict answer would use hours that are not to be relied on
+    ├── NotCountedYetError        records that an answer should count were not counted within the time to wait
     ├── OldWorkspaceError         the workspace was written by a version whose tables this one does not read
     └── TableError                a table is missing, incomplete, or not what coverage says it is
 
@@ -136,6 +137,12 @@ class FaultError(HourlineError):
 
 class UnreliableResultError(HourlineError):
     """A strict answer would use hours that are missing, blocked or incomplete."""
+
+
+class NotCountedYetError(HourlineError):
+    """Records that an answer should count were not counted within the time to wait."""
+
+    retryable = True
 
 
 class OldWorkspaceError(HourlineError):

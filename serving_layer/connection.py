@@ -28,6 +28,7 @@ from hourline_core.sql.missing_hours import read_missing_hours
 from hourline_core.sql.query_tree import find_names, fold_case
 from hourline_core.sql.tables import table_parts
 from hourline_core.storage.version_retention import KEPT_HOURS
+from serving_layer.at_least.form import WAIT_SECONDS, AtLeast
 from serving_layer.bytes_as_text import bytes_as_text
 from serving_layer.findings_view import findings_part
 from serving_layer.open_snapshot import has_findings, open_snapshot
@@ -162,6 +163,31 @@ class Connection:
         from serving_layer.reports.waiting import find_waiting
 
         return find_waiting(self, query, KafkaOffsets(self.project).within_limit())
+
+    def wait_until_counted(self, at_least: AtLeast, wait: float = WAIT_SECONDS, query: str | None = None) -> None:
+        """Wait until the records of ``at_least`` are counted, ``wait`` seconds at most, and take a snapshot that counts
+        them.
+
+        ``at_least`` is a mapping such as ``{("flights", 0): 9977}``: by topic and partition, the offset that Kafka has
+        told the producer for its record. Or it is ``"now"``: all that Kafka holds at the moment of the sources that
+        ``query``, one SELECT, names, or of all sources. A record counts as read if it was rejected, or is a duplicate.
+
+        Raises NotCountedYetError with how far each partition is when the time is over. Raises UsageError for what
+        cannot come: a topic that no source of the query reads, a partition or an offset that Kafka does not hold; and
+        for an earlier time. Raises SourceError if it is another Kafka than the one that was read, and for ``"now"``
+        BrokerError if Kafka does not answer; TableError.
+        """
+        from serving_layer.at_least.awaited import await_counted
+
+        if self.is_past or self._degraded:
+            raise UsageError(
+                "--at-least is about the newest result of tables without damage: leave out --as-of and --degraded"
+            )
+        sources = list(self.project.sources) if query is None else self.sources(query)
+        sequences = await_counted(self.project, sources, at_least, wait)
+        known = self.snapshot.progress
+        if any(name not in known or known[name].sequence < sequence for name, sequence in sequences.items()):
+            self.refresh()
 
     @property
     def token(self) -> str:

@@ -1,7 +1,8 @@
 """The page of the HTTP API, from the OpenAPI description that the server gives of itself."""
 
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,17 @@ def page() -> str:
         for path, methods in api["paths"].items()
         for method, operation in methods.items()
     ]
+    shared = _shared_headers([operation for _, operation in operations])
     objects = dict(sorted(_objects(api, [operation for _, operation in operations])))
     return whole_page(
         "HTTP API",
         "serving_layer/http and serving_layer/reports",
         prose(_INTRODUCTION),
         table(["request", "answers"], [(_to(title), first_sentence(one["description"])) for title, one in operations]),
-        *(text for title, operation in operations for text in _operation(title, operation)),
+        *(text for title, operation in operations for text in _operation(title, operation, shared)),
+        heading(2, "Headers"),
+        f"These headers of a request are for every request but {_without(operations, shared)}.",
+        table(["header", "type", "default", "meaning"], map(_parameter, shared.values())),
         heading(2, "Problems"),
         "A request that fails is answered with one of these statuses and a [Problem](#problem).",
         table(["status", "meaning"], _problems(operations[0][1])),
@@ -48,9 +53,25 @@ def _openapi() -> dict[str, Any]:
         return create_app(project, environ={}).openapi()
 
 
-def _operation(title: str, operation: dict[str, Any]) -> list[str]:
-    """What there is to say of one request."""
-    parameters = operation.get("parameters", [])
+def _shared_headers(operations: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By name, the headers that several requests have."""
+    headers = [one for each in operations for one in each.get("parameters", []) if one["in"] == "header"]
+    names = Counter(one["name"] for one in headers)
+    return {one["name"]: one for one in headers if names[one["name"]] > 1}
+
+
+def _without(operations: Iterable[tuple[str, dict[str, Any]]], headers: Container[str]) -> str:
+    """The requests that have none of ``headers``."""
+    return ", ".join(
+        _to(title)
+        for title, operation in operations
+        if not any(one["name"] in headers for one in operation.get("parameters", []))
+    )
+
+
+def _operation(title: str, operation: dict[str, Any], shared: Container[str]) -> list[str]:
+    """What there is to say of one request, except for headers that are ``shared``."""
+    parameters = [one for one in operation.get("parameters", []) if one["name"] not in shared]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     content = operation["responses"]["200"].get("content", {})
     answer = content.get("application/json", {}).get("schema")

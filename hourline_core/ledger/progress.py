@@ -21,7 +21,8 @@ from hourline_core.ledger.progress_rows import ProgressRow, from_arrow, to_arrow
 from hourline_core.ledger.read_offsets import Reading, reading_of
 from hourline_core.storage import commits
 from hourline_core.storage.creation import add_columns
-from hourline_core.storage.file_ranges import rows_of
+from hourline_core.storage.data_files import read_rows
+from hourline_core.storage.file_ranges import files_with, rows_of
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
@@ -95,6 +96,14 @@ class Progress:
         """
         names = [name for name in pa.schema(self.table.schema().to_arrow()).names if name != "partitions"]
         return from_arrow(_in_order(self._between(after, up_to, names)))
+
+    def offsets_after(self, sequence: int) -> pa.Table:
+        """The rows above ``sequence``, in order, with PROGRESS_SCHEMA. Only what says how far topics were read is not
+        null. They are read only from the files that may have some.
+        """
+        files = files_with(self.table, "sequence", sequence + 1)
+        rows = read_rows(self.table, files, ("sequence", "topic_id", "topic", "offsets", "position", "cluster"))
+        return _in_order(rows.filter(pc.greater(rows["sequence"], sequence)))
 
     def sequences_finished(self, before: datetime, after: int) -> list[int]:
         """The sequences above ``after`` whose micro-batches finished before a moment (UTC), in order."""

@@ -1,7 +1,7 @@
 """The data files of a table at one version: which they are, and whether they can be read."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from urllib.parse import unquote, urlsplit
@@ -97,16 +97,18 @@ def data_files(table: DeltaTable) -> list[str]:
     return paths
 
 
-def read_rows(table: DeltaTable, paths: Iterable[str]) -> pa.Table:
-    """The rows of some of the data files. Columns that an older file lacks are null. Raises TableError. With many
-    small files, it takes a seventh of the time of a scan by Arrow.
+def read_rows(table: DeltaTable, paths: Iterable[str], columns: Collection[str] | None = None) -> pa.Table:
+    """The rows of some of the data files, with all columns or those of ``columns``. Columns that an older file lacks
+    are null. Raises TableError. With many small files, it takes a seventh of the time of a scan by Arrow.
     """
     schema, files = pa.schema(table.schema().to_arrow()), file_system(table)
+    if columns is not None:
+        schema = pa.schema([column for column in schema if column.name in columns])
     parts = [schema.empty_table()]
     for path in paths:
         try:
             with files.open_input_file(path) as file:
-                rows = pq.ParquetFile(file).read(use_threads=False)
+                rows = pq.ParquetFile(file).read(None if columns is None else schema.names, use_threads=False)
         except (OSError, pa.ArrowInvalid) as error:
             raise TableError(describe_damage(table, path, f"cannot be read ({first_line(error)})")) from error
         parts.append(with_schema(rows, schema))

@@ -142,6 +142,14 @@ class Answering:
         except TimeoutError:
             return self._kafka_offsets.give_up()
 
+    async def kafka_offsets_from_now(self) -> Offsets:
+        """The same, as they are now or later: a look-up that has begun before may lack the last records."""
+        if running := self._kafka_offsets.running:
+            done, _ = await asyncio.wait({asyncio.wrap_future(running)}, timeout=self._kafka_offsets.seconds)
+            if not done:
+                return self._kafka_offsets.give_up()
+        return await self.kafka_offsets_within_limit()
+
     def respond(self, body: Body, tag: str) -> Response:
         """Raises TooLargeError."""
         self._refuse_large(body)

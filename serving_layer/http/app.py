@@ -24,6 +24,7 @@ from serving_layer.http import (
 )
 from serving_layer.http.access import Guard, Tokens
 from serving_layer.http.answering import start_answering
+from serving_layer.http.at_least import Waits, wait_until_counted
 from serving_layer.http.error_responses import PROBLEMS, install_problems, refuse_unknown_parameters
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.heads import HeadAsGet
@@ -64,24 +65,24 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         lifespan=lifespan,
     )
     answering = start_answering(app, project, snapshots)
+    app.state.waits = Waits(snapshots)
     app.state.free_sql = sql_routes.free_sql_of(project.settings.serve)
     install_problems(app)
     # For OpenAPI alone. The Guard asks for the token.
     bearer = HTTPBearer(
         auto_error=False, description="Where the server has tokens; or the token as password of Basic authentication."
     )
-    for routes in (
-        metric_routes.routes,
-        window_routes.routes,
-        hour_routes.routes,
-        explain_routes.routes,
-        change_routes.routes,
-        changed_rows_routes.routes,
-        sql_routes.routes,
+    always, waits = [Depends(refuse_unknown_parameters), Security(bearer)], Depends(wait_until_counted)
+    for routes, dependencies in (
+        (metric_routes.routes, [*always, waits]),
+        (window_routes.routes, [*always, waits]),
+        (hour_routes.routes, [*always, waits]),
+        (explain_routes.routes, [*always, waits]),
+        (changed_rows_routes.routes, [*always, waits]),
+        (change_routes.routes, always),
+        (sql_routes.routes, always),  # It waits for what its query names.
     ):
-        app.include_router(
-            routes, dependencies=[Depends(refuse_unknown_parameters), Security(bearer)], responses=PROBLEMS
-        )
+        app.include_router(routes, dependencies=dependencies, responses=PROBLEMS)
     report_routes(app, project)
     page_routes(app)
 

@@ -9,8 +9,11 @@
 429  TooManyError            try again in a moment
 500                          a fault of Hourline's; the log has its stack trace
 503  TableError              the tables cannot be read
+503  BrokerError             Kafka must be asked, and does not answer
+503  SourceError             the Kafka at the address is not the one that was read
 503  ResourceError           the machine's memory or disk is used up
 504  TimedOutError           the query was stopped at its time limit
+504  NotCountedYetError      what the answer is to count was not counted in time
 """
 
 import json
@@ -24,8 +27,11 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from hourline_core.errors import (
+    BrokerError,
     HourlineError,
+    NotCountedYetError,
     ResourceError,
+    SourceError,
     TableError,
     UnreliableResultError,
     UsageError,
@@ -63,7 +69,10 @@ _STATUS: Mapping[type[HourlineError], int] = {
     TooManyError: 429,
     TableError: 503,
     ResourceError: 503,
+    BrokerError: 503,
+    SourceError: 503,
     TimedOutError: 504,
+    NotCountedYetError: 504,
 }
 
 
@@ -84,8 +93,10 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         409: "With `strict`: the result would include missing, blocked or incomplete hours",
         413: "The answer, or the body of the request, is too large",
         429: "Too many requests of this client are open. Try again in `Retry-After` seconds",
-        503: "The tables cannot be read, or the machine's memory or disk is used up",
-        504: "The query was stopped at its time limit",
+        503: "The tables cannot be read, the machine's memory or disk is used up, or Kafka must be asked and does not "
+        "answer",
+        504: "The query was stopped at its time limit, or what `Hourline-At-Least` names was not counted in time. Then "
+        "try again in `Retry-After` seconds",
     }.items()
 }
 """The error responses that routes may give, for OpenAPI."""
@@ -109,7 +120,8 @@ def to_response(error: HourlineError) -> Response:
     status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
     if status in (500, 503):
         log.error("%s", error)
-    return problem(status, str(error), {"Retry-After": str(RETRY_SECONDS)} if isinstance(error, TooManyError) else None)
+    again = isinstance(error, TooManyError | NotCountedYetError)
+    return problem(status, str(error), {"Retry-After": str(RETRY_SECONDS)} if again else None)
 
 
 async def _of_hourline(request: Request, error: Exception) -> Response:

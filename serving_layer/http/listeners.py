@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 from serving_layer.change_feed import ChangeFeed, Step, Update
 
@@ -14,7 +15,13 @@ class Listeners:
     def __init__(self, token: str) -> None:
         self._feed = ChangeFeed(token)
         self._next = asyncio.Event()
-        self._closed = False
+        self.closed = False
+        """Whether the server ends."""
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest step."""
+        return self._feed.newest
 
     def tell(self, step: Step) -> None:
         """Pass a step to all clients."""
@@ -23,7 +30,7 @@ class Listeners:
 
     def close(self) -> None:
         """End all streams."""
-        self._closed = True
+        self.closed = True
         self._wake()
 
     async def listen(self, token: str | None, catch_up: Callable[[str], Awaitable[Update]]) -> AsyncIterator[Update]:
@@ -34,12 +41,18 @@ class Listeners:
         number, known = self._feed.newest, self._feed.find(token)
         update = self._feed.since(known) if known is not None or token is None else await catch_up(token)
         yield update
-        while not self._closed:
+        while not self.closed:
             if number == self._feed.newest:
                 await self._next.wait()
                 continue
             update, number = self._feed.since(number), self._feed.newest
             yield update
+
+    async def next_step(self, seconds: float) -> None:
+        """Wait for the next step, or the end of the server, ``seconds`` at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._next.wait()
 
     def _wake(self) -> None:
         self._next.set()

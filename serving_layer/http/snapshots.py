@@ -7,7 +7,8 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.time_travel import token_of
@@ -20,6 +21,8 @@ from serving_layer.connection import Connection
 log = logging.getLogger("hourline.http")
 
 _POLL_SECONDS = 0.3
+_AWAITED_POLL_SECONDS = 0.1
+"""The same, while somebody waits for the next snapshot."""
 _RENEWED_SECONDS = 600.0
 """A snapshot is renewed at least this often: the files that it needs are vacuumed once newer versions do not need
 them.
@@ -41,6 +44,7 @@ class Snapshots:
         self._watched = _Watched(project)
         self._newest = self._open(None)
         self._renewed = time.monotonic()
+        self._awaited = 0
         self.failing = False
         """Whether the last look at the tables failed. Then answers come from the last snapshot."""
 
@@ -89,6 +93,22 @@ class Snapshots:
             self._keep(before)
         return step
 
+    @contextmanager
+    def looked_at_often(self) -> Iterator[None]:
+        """Within the block, somebody waits for the next snapshot."""
+        with self._lock:
+            self._awaited += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._awaited -= 1
+
+    @property
+    def pause(self) -> float:
+        """The seconds between two looks at the tables."""
+        return _AWAITED_POLL_SECONDS if self._awaited else _POLL_SECONDS
+
     def close(self) -> None:
         """Release the tables. Connections in use stay open until they are closed."""
         with self._lock:
@@ -135,8 +155,8 @@ class Renewing(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Look every third of a second, but for at most half of the time."""
-        pause = _POLL_SECONDS
+        """Look every third of a second, or more often if somebody waits, but for at most half of the time."""
+        pause = self._snapshots.pause
         while not self._ended.wait(pause):
             begun = time.monotonic()
             try:
@@ -148,7 +168,7 @@ class Renewing(threading.Thread):
                 if not self._snapshots.failing:
                     log.error("the tables cannot be read, answers are those of %s: %s", self._snapshots.token, error)
                 self._snapshots.failing = True
-            pause = max(_POLL_SECONDS, time.monotonic() - begun)
+            pause = max(self._snapshots.pause, time.monotonic() - begun)
 
     def stop(self) -> None:
         """End after the current look."""

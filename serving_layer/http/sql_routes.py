@@ -9,6 +9,7 @@ import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from hourline_core.errors import SetupError
@@ -17,6 +18,7 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import admin_only
 from serving_layer.http.answering import Answering, Body, answering_of
+from serving_layer.http.at_least import Asked, Waits, asked_of
 from serving_layer.http.formats import (
     MEDIA_TYPES,
     Format,
@@ -27,6 +29,7 @@ from serving_layer.http.formats import (
     rows_csv,
     rows_json,
 )
+from serving_layer.http.snapshots import Snapshots
 from serving_layer.http.waiting import ASKED, WaitingOf, headers_of, look_up, waiting_in
 
 routes = APIRouter(prefix="/api/v1", tags=["sql"])
@@ -107,13 +110,17 @@ async def free_sql(
     format: Annotated[Format | None, Query(description="The format. Without it, the Accept header chooses.")] = None,
     integers: Annotated[Literal["number", "text"], Query(description="As for the rows of a metric.")] = "number",
     waiting: Annotated[bool, Query(description=ASKED)] = False,
+    asked: Annotated[Asked | None, Depends(asked_of)] = None,
 ) -> Response:
     """The rows of one SELECT over the views, for admins. If two columns have one name, the second gets a number."""
     running: FreeSql | None = request.app.state.free_sql
     if running is None:
         raise HTTPException(403, "free SQL is off; `serve: {sql: true}` in hourline.yaml enables it, for admins")
     form = format_of(request.headers.get("accept", ""), format)
-
+    if asked is not None:
+        waits: Waits = request.app.state.waits
+        sources = await run_in_threadpool(_sources, answering.snapshots, question.sql)
+        await waits.wait(request, answering, asked, sources)
     offsets, gone = await look_up(answering, waiting=waiting), Event()
 
     def work(connection: Connection) -> Body:
@@ -124,6 +131,11 @@ async def free_sql(
             return _body(connection, rows, errors, form, integers == "text", found)
 
     return await answering.answer_once(request, work, on_stop=gone.set)
+
+
+def _sources(snapshots: Snapshots, sql: str) -> list[str]:
+    with snapshots.reader() as connection:
+        return connection.sources(sql)
 
 
 def _body(

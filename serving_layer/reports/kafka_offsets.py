@@ -76,6 +76,12 @@ class KafkaOffsets:
                 threading.Thread(target=self._run, args=[self._under_way], name="kafka-offsets", daemon=True).start()
             return self._under_way
 
+    @property
+    def running(self) -> Future[Offsets] | None:
+        """The look-up that runs. None: none does."""
+        with self._lock:
+            return None if self._under_way is None or self._under_way.done() else self._under_way
+
     def give_up(self) -> Offsets:
         """The answer if the look-up has taken longer than the limit."""
         unknown = Unknown(f"Kafka did not answer within {self.seconds:g} seconds")

@@ -37,7 +37,8 @@ class Transactions:
         self._project = project
         self._producer = Producer({"bootstrap.servers": project.kafka, "transactional.id": name, "log_level": 0})
         self._producer.init_transactions()
-        self._sent: list[Sent] = []
+        self.sent: list[Sent] = []
+        """What the open transaction has sent."""
 
     def send(self, bodies: Iterable[dict[str, Any]], partition: int) -> None:
         self._producer.begin_transaction()
@@ -46,11 +47,11 @@ class Transactions:
         count = len(sent)
         project.send("scans", bodies, partition)
         project.producer = ours
-        self._sent, sent[count:] = sent[count:], []
+        self.sent, sent[count:] = sent[count:], []
 
     def commit(self) -> None:
         self._producer.commit_transaction()
-        self._project.sent["scans"] += self._sent
+        self._project.sent["scans"] += self.sent
 
     def abort(self) -> None:
         self._producer.abort_transaction()

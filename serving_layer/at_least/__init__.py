@@ -1,0 +1,1 @@
+"""Answers that count at least what a producer was told is written."""
