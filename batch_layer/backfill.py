@@ -18,15 +18,13 @@ from typing import Any
 from batch_layer.plan import FORCED, PlannedHour, plan_range
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
+from batch_layer.split_jobs import HOURS_OF_BACKFILL, split_jobs
 from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import HourVersions, read_coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, declaration_hash
 from hourline_core.model.hours import Clock, HourRange, wall_clock
 from hourline_core.storage.opening import exists, open_table
-
-_HOURS_PER_JOB = 24
-"""The hourly recompute has its turn between two jobs, so a job must not take long."""
 
 _RECENT_PUBLICATIONS = 20
 
@@ -64,12 +62,11 @@ class Backfill:
         """
         if self.file:
             self._remember(self.file)
-        most = hours_per_job(self.project)
         done = recompute(
             self.project,
             self.left,
             clock,
-            hours_per_job=most,
+            hours_per_job=HOURS_OF_BACKFILL,
             on_waiting=on_waiting,
             on_left_out=on_left_out,
             on_published=on_published,
@@ -138,9 +135,9 @@ def plan_hours(
     return Backfill(project, closed, closed, clock()), {item.hour for item in wanting if not item.closed}
 
 
-def hours_per_job(project: Project) -> int:
-    """The number of hours that a backfill recomputes in one job."""
-    return min(_HOURS_PER_JOB, project.settings.batch.hours_per_job)
+def jobs_of(project: Project, left: list[PlannedHour]) -> list[list[PlannedHour]]:
+    """The jobs in which a backfill recomputes ``left``."""
+    return list(split_jobs(project, left, HOURS_OF_BACKFILL))
 
 
 def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
@@ -160,9 +157,7 @@ def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
     if not timed:
         return None
     per_job, per_event = _fit(timed)
-    hours, most = sorted({item.hour for item in wanted}), hours_per_job(project)
-    with_events = {item.hour for item in wanted if item.events}
-    jobs = sum(not with_events.isdisjoint(hours[first : first + most]) for first in range(0, len(hours), most))
+    jobs = sum(any(item.events for item in job) for job in jobs_of(project, wanted))
     return timedelta(seconds=jobs * per_job + sum(item.events for item in wanted) * per_event)
 
 

@@ -1,6 +1,6 @@
 """Read the archived events of a job's hours, up to its cutoff."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,7 +80,7 @@ class ArchivedEvents:
         served: Mapping[datetime, CoveredHour] | None = None,
     ) -> None:
         self._source, self._layout, self._spark = source, Layout.of(job.project), job.spark()
-        self._chosen = _among(F.col("hour"), hours) & (F.col("sequence") <= cutoff)
+        self._chosen = _among("hour", hours) & (F.col("sequence") <= cutoff)
         table = open_table(
             self._layout.events(source),
             self._layout.storage_options,
@@ -132,9 +132,9 @@ class ArchivedEvents:
             if covered.decoding is not None:
                 by_decoding.setdefault(covered.decoding, {})[hour] = covered.cutoff
         every = {hour: cutoff for cutoffs in by_decoding.values() for hour, cutoff in cutoffs.items()}
-        parts = [self._archived.where(F.col("sequence") > _cutoff_of(F.col("hour"), every))]
+        parts = [self._archived.where(F.col("sequence") > _cutoff_of("hour", every))]
         for decoding, cutoffs in by_decoding.items():
-            parts += self._decoded_as(decoding, _cutoff_of(F.col("hour"), cutoffs))
+            parts += self._decoded_as(decoding, _cutoff_of("hour", cutoffs))
         return parts
 
     def mark_counted(self) -> DataFrame:
@@ -149,7 +149,7 @@ class ArchivedEvents:
         """The events that had counted before: up to the earlier cutoff of its hour, the first of each id; after it,
         all that were not recognised as duplicates.
         """
-        before = _cutoff_of(F.col(HOUR), cutoffs)
+        before = _cutoff_of(HOUR, cutoffs)
         events = mark_first(self._events, self._source)
         return apply_where(
             events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(
@@ -181,27 +181,32 @@ def keep_counted(marked: DataFrame) -> DataFrame:
 
 def keep_hours(events: DataFrame, hours: list[datetime]) -> DataFrame:
     """Keep the events of ``hours`` (UTC)."""
-    return events.where(_among(F.col(HOUR), hours))
+    return events.where(_among(HOUR, hours))
 
 
-def _cutoff_of(hour: Column, cutoffs: Mapping[datetime, int]) -> Column:
-    """The cutoff of ``hour``; NO_CUTOFF if it has none."""
-    return F.coalesce(
-        *(F.when(hour == _timestamps([known])[0], cutoff) for known, cutoff in cutoffs.items()), F.lit(NO_CUTOFF)
-    )
+def _cutoff_of(hour: str, cutoffs: Mapping[datetime, int]) -> Column:
+    """The cutoff of the hour in the column ``hour``; NO_CUTOFF if it has none."""
+    hours: dict[int, list[datetime]] = {}
+    for known, cutoff in cutoffs.items():
+        hours.setdefault(cutoff, []).append(known)
+    return F.coalesce(*(F.when(_is_in(hour, known), cutoff) for cutoff, known in hours.items()), F.lit(NO_CUTOFF))
 
 
-def _among(column: Column, hours: list[datetime]) -> Column:
-    """Whether ``column`` is one of ``hours``, which are sorted.
+def _among(hour: str, hours: list[datetime]) -> Column:
+    """Whether the column ``hour`` is one of ``hours``, which are sorted.
 
     The bounds let Delta skip files by their statistics. A long IN list alone would not, and it costs more for each
     event than all other conditions.
     """
-    chosen = _timestamps(hours)
-    between = column.between(chosen[0], chosen[-1])
+    between = F.expr(f"`{hour}` BETWEEN {_literal(hours[0])} AND {_literal(hours[-1])}")
     without_gaps = len(hours) == (hours[-1] - hours[0]) // HOURLY.size + 1
-    return between if without_gaps else between & column.isin(*chosen)
+    return between if without_gaps else between & _is_in(hour, hours)
 
 
-def _timestamps(moments: list[datetime]) -> list[Column]:
-    return [F.lit(sql_timestamp(moment)).cast("timestamp") for moment in moments]
+def _is_in(hour: str, hours: Iterable[datetime]) -> Column:
+    # One text for Spark's parser. A literal for each hour would take calls of Java for each.
+    return F.expr(f"`{hour}` IN ({', '.join(map(_literal, hours))})")
+
+
+def _literal(moment: datetime) -> str:
+    return f"TIMESTAMP '{sql_timestamp(moment)}'"

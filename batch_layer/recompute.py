@@ -13,7 +13,7 @@ A job is a pipeline, in which each step hands one object on:
 The reports follow what is published (reports/follow.py), between jobs and at the end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial
 from importlib import import_module
@@ -31,6 +31,7 @@ from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
 from batch_layer.read_archive import read_events
 from batch_layer.reports.follow import follow
+from batch_layer.split_jobs import HOURS, split_jobs
 from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import ReadAgainError
@@ -52,14 +53,14 @@ def recompute(
     planned: list[PlannedHour],
     clock: Clock = wall_clock,
     *,
-    hours_per_job: int | None = None,
+    hours_per_job: int = HOURS,
     on_waiting: Callable[[int], None] = lambda process: None,
     on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
     on_published: Callable[[Recomputed], None] = lambda recomputed: None,
     on_decoded: Callable[[str, int], None] = lambda source, events: None,
     plan_again: Callable[[], list[PlannedHour]] | None = None,
 ) -> list[Recomputed]:
-    """Recompute and publish the ``planned`` hours, ``hours_per_job`` in one job, or the number in the settings.
+    """Recompute and publish the ``planned`` hours in jobs, as ``split_jobs`` cuts them.
 
     The lease is released between two jobs, to the process that has waited longest. ``on_waiting`` is called with the
     process that this one waits for. Hours that another process has published meanwhile are left out, and passed to
@@ -90,7 +91,7 @@ def recompute(
             planned = plan_again()
         planned = [item for item in planned if item.source not in waiting]
         written, has_news = monotonic(), False
-        for hours in _split(planned, hours_per_job or project.settings.batch.hours_per_job):
+        for hours in split_jobs(project, planned, hours_per_job):
             with turn(project.workspace, "batch", on_waiting):
                 publication = Publication(project)
                 with open_job(project, hours, clock, spark) as job:
@@ -151,11 +152,3 @@ def _decode_anew(
         except ReadAgainError as error:
             waiting[source.name] = error
     return bool(sources), waiting
-
-
-def _split(planned: list[PlannedHour], most: int) -> Iterator[list[PlannedHour]]:
-    """Jobs of ``most`` hours, each with all metrics of its hours."""
-    hours = sorted({item.hour for item in planned})
-    for first in range(0, len(hours), most):
-        chosen = set(hours[first : first + most])
-        yield [item for item in planned if item.hour in chosen]

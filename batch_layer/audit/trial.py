@@ -3,7 +3,7 @@
 Results are evaluated in pandas. Only the expectations on events need Spark.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +24,7 @@ from batch_layer.audit.volume import compare_volume, read_arrivals
 from batch_layer.audit.window_results import validate_windows
 from batch_layer.job import Job
 from batch_layer.read_archive import ArchivedEvents
+from batch_layer.split_jobs import HOURS, split_hours
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric, Project, Source
@@ -63,9 +64,9 @@ def try_on_results(project: Project, metric: Metric, within: HourRange, clock: C
         hours = choose(published, within, "published")
         sequence = snapshot.progress[metric.source].sequence
         done, validator, findings = on_hours(len(hours)), Validator(), list[Finding]()
-        for number, some in enumerate(_split_into_jobs(project, hours)):
+        for number, some in enumerate(split_hours(hours)):
             findings += _try_results(connection, tables, metric, some, sequence, validator)
-            done(min(len(hours), (number + 1) * project.settings.batch.hours_per_job))
+            done(min(len(hours), (number + 1) * HOURS))
     return Trial(hours, findings)
 
 
@@ -114,11 +115,11 @@ def try_on_events(project: Project, source: Source, within: HourRange, clock: Cl
         hours = choose(list(events), within, "closed")
         job = Job(project, [], [], connection, snapshot, clock, spark)
         done, validator, findings = on_hours(len(hours)), Validator(), list[Finding]()
-        for number, some in enumerate(_split_into_jobs(project, hours)):
+        for number, some in enumerate(split_hours(hours)):
             findings += _try_volume(job, source, some, validator)
             if source.expectations:
                 findings += _try_events(job, source, some, any(events[hour] for hour in some), validator)
-            done(min(len(hours), (number + 1) * project.settings.batch.hours_per_job))
+            done(min(len(hours), (number + 1) * HOURS))
     return Trial(hours, findings)
 
 
@@ -140,10 +141,3 @@ def _try_events(
         return validate_events(validator, source, marked, hours).findings
     finally:
         marked.unpersist()
-
-
-def _split_into_jobs(project: Project, hours: list[datetime]) -> Iterator[list[datetime]]:
-    """As many hours at a time as a job of a recompute has."""
-    most = project.settings.batch.hours_per_job
-    for first in range(0, len(hours), most):
-        yield hours[first : first + most]

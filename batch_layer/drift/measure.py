@@ -7,6 +7,7 @@ import pyarrow as pa
 from batch_layer.drift.by_cause import Drift, HourDrift
 from batch_layer.drift.stages_from_archive import replay
 from batch_layer.job import Job
+from batch_layer.split_jobs import split_hours
 from batch_layer.stage import StagedMetric
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import counted_states_sql, stored_types
@@ -42,8 +43,7 @@ def _measure_covered(job: Job, passed: StagedMetric, drift: Drift) -> list[HourD
     cutoffs = job.snapshot.coverage.of(aggregation.metric.name, aggregation.declaration).cutoffs()
     covered = sorted(cutoffs.keys() - set(passed.hours))
     measured: list[HourDrift] = []
-    for first in range(0, len(covered), job.project.settings.batch.hours_per_job):
-        chunk = covered[first : first + job.project.settings.batch.hours_per_job]
+    for chunk in split_hours(covered):
         database.register("_chunk", pa.table({"hour": pa.array(chunk, aggregation.schema.field("hour").type)}))
         fresh = database.execute(f"SELECT {columns} FROM ({states}) SEMI JOIN _chunk USING (hour)").to_arrow_table()
         measured += drift.of(aggregation, fresh, chunk)

@@ -79,7 +79,7 @@ def _check_open(planned: list["PlannedHour"], dry_run: bool) -> None:
 
 
 def _say_plan(planned: "Backfill") -> None:
-    from batch_layer.backfill import estimate, hours_per_job
+    from batch_layer.backfill import estimate, jobs_of
 
     if not planned.left:
         say("nothing is left to do")
@@ -90,7 +90,7 @@ def _say_plan(planned: "Backfill") -> None:
     say_table(["from (UTC)", "to (UTC)", "hours", "why", "metrics", "events"], rows, right=["hours", "events"])
     hours = len(hours_of(planned.left))
     events = sum({(item.source, item.hour): item.events for item in planned.left}.values())
-    jobs = -(-hours // hours_per_job(planned.project))
+    jobs = len(jobs_of(planned.project, planned.left))
     time = estimate(planned.project, planned.left)
     say("")
     say(f"{hours:,} hours, {len(planned.left):,} hours × metrics, {events:,} events, in {jobs:,} job(s)")

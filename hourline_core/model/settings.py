@@ -110,8 +110,10 @@ class SpeedSettings(Declaration):
 class BatchSettings(Declaration):
     """The size of batch jobs, and how long old versions are kept."""
 
-    hours_per_job: Annotated[int, pydantic.Field(ge=1)] = 168
-    """The maximum number of hours that one job recomputes, audits and publishes at once."""
+    hours_per_job: Annotated[int, pydantic.Field(ge=1)] | None = None
+    """The maximum number of hours that one job recomputes, audits and publishes at once. Without it, a job has 168
+    hours (24 in a backfill), or more as long as it has at most 500,000 events and 4,000 hours × metrics.
+    """
 
     answers_kept: Duration = timedelta(days=7)
     """The minimum time for which `--as-of` can repeat an old answer over final hours. `hourline maintain` deletes the
