@@ -223,3 +223,13 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence(visits: Visits) -> N
     list(Maintenance(visits.project, kept_hours=0).run())
     with pytest.raises(UsageError, match=r"no longer kept; results can be repeated for 0:00:00 \(batch.answers_kept"):
         changes(visits.project, published)
+
+
+def test_an_hour_that_is_published_again_with_other_values_is_told(visits: Visits) -> None:
+    visits.micro_batch(Visit(1, "a", 50, visit="x"))
+    visits.publish(1)
+    since = token(visits)
+    # As after decoding anew: neither the events nor the cutoff change.
+    visits.visits = [replace(visit, ms=60) if visit.hour == 1 else visit for visit in visits.visits]
+    visits.publish(1)
+    assert told(visits, since) == [(hour(1), "a", "false", "update", "worst", "50", "60", "unexplained")]
