@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.ledger.source_clock import SourceClock
-from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
 from speed_layer.commit.offset_order import OffsetsReached
 from speed_layer.commit.source_tables import SourceTables
@@ -50,7 +50,7 @@ class MicroBatchReader:
     """Reads the micro-batches of one source, one after the other. ``size`` bounds the next one.
 
     ``tasks`` runs the tasks of each. Reading depends on no commit, so the next one can be read while one is committed.
-    ``clock`` (UTC) only dates them.
+    ``clock`` (UTC) dates them, and says when the records arrive.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class MicroBatchReader:
             sequence,
             dict(origin.topic_ids),
             self._read_up_to,
-            wall_clock(),
+            started,
             self._reprocessing.counted_within(spans),
             origin.history,
         )
