@@ -1,0 +1,136 @@
+"""Reads the records of a test as the speed layer reads those of Kafka, in micro-batches of any sizes, and as often as
+asked.
+
+Spark evaluates the records once. Each micro-batch is then taken in by this process, in some milliseconds, with the code
+of a task.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.model import Project, Source
+from hourline_core.model.given_records import GivenRecord
+from hourline_core.model.hours import Clock
+from hourline_core.model.scratch_columns import OFFSET, PARTITION
+from hourline_core.model.topics import TopicPattern
+from speed_layer.commit.committer import Committer, Finished
+from speed_layer.commit.offset_order import OffsetsReached
+from speed_layer.intake.deduplication import Deduplicator
+from speed_layer.intake.micro_batch_size import MicroBatchSize
+from speed_layer.intake.read_micro_batch import MicroBatchReader, Read
+from speed_layer.kafka.record_origin import Origin
+from speed_layer.recovery.reprocessing import Reprocessing
+from speed_layer.streams.open_source import open_source
+
+_BYTES_OF_IDS = 16 << 20
+_CREATE_TIME = 0
+"""Kafka's number of the type of a timestamp that the producer has set."""
+
+
+@dataclass(frozen=True)
+class EvaluatedRecords:
+    """The records of a test as Spark evaluates them, in their order."""
+
+    topic_id: str
+    """That of no real topic. Tests that share tables have different ones."""
+    rows: pa.Table
+    places: npt.NDArray[np.int64]
+    """By row, the place of its record among all."""
+    addresses: Sequence[tuple[int, int]]
+    """By record, its partition and offset."""
+
+    def between(self, first: int, end: int) -> pa.Table:
+        """The rows of the records from ``first`` up to ``end`` (exclusive), by partition."""
+        chosen = np.flatnonzero((self.places >= first) & (self.places < end))
+        partitions = np.array([self.addresses[place][0] for place in self.places[chosen]], dtype=np.int64)
+        return self.rows.take(pa.array(chosen[np.argsort(partitions, kind="stable")]))
+
+
+class Rehearsal:
+    """Opens the tables of ``source`` for one test or several. ``clock`` (UTC) says when records arrive.
+
+    Raises as ``open_source`` does.
+    """
+
+    def __init__(self, spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
+        self.source = source
+        self._spark, self._project, self._clock = spark, project, clock
+        self.reader: MicroBatchReader
+        """Reads what is to be committed."""
+        self._committer: Committer
+        self.reader, self._committer = open_source(spark, project, source, [], clock)
+        self.tables = self.reader.source_tables
+        self._topic = _topic_of(source)
+
+    def evaluate(self, records: Sequence[GivenRecord], topic_id: str) -> EvaluatedRecords:
+        """What Spark makes of ``records``. Raises PySparkException when Spark fails."""
+        following: dict[int, int] = {}
+        addresses: list[tuple[int, int]] = []
+        for record in records:
+            offset = following.setdefault(record.partition, 0)
+            addresses.append((record.partition, offset))
+            following[record.partition] += 1
+        kafka = self._spark.createDataFrame(_as_kafka(records, addresses, self._topic))
+        arrived = F.lit(self._clock().isoformat()).cast("timestamp")
+        rows = self.reader.tasks.records.apply(kafka, arrived).toArrow()
+        names = (PARTITION, OFFSET) if PARTITION in rows.column_names else ("partition", "offset")
+        place_of = {address: place for place, address in enumerate(addresses)}
+        of_rows = zip(*(rows[name].to_pylist() for name in names), strict=True)
+        return EvaluatedRecords(topic_id, rows, np.array([place_of[of] for of in of_rows], np.int64), addresses)
+
+    def new_reader(self) -> MicroBatchReader:
+        """A reader that has read nothing yet. What it reads cannot be committed."""
+        source, tables = self.source, replace(self.tables, clock=SourceClock())
+        ids = Deduplicator(source.id_horizon, _BYTES_OF_IDS, self._project.workspace)
+        reprocessing = Reprocessing(tables.progress, tables.events, tables.rejected, [], lambda: [], [])
+        size = MicroBatchSize(self._project.settings.speed.max_records_per_batch, 1 << 30)
+        return MicroBatchReader(tables, ids, reprocessing, self.reader.tasks, OffsetsReached({}), size, self._clock)
+
+    def read(self, reader: MicroBatchReader, evaluated: EvaluatedRecords, first: int, end: int, sequence: int) -> Read:
+        """What ``reader`` reads of the records from ``first`` up to ``end`` (exclusive), as a micro-batch."""
+        ends: dict[tuple[str, int], int] = {}
+        for partition, offset in evaluated.addresses[:end]:
+            ends[self._topic, partition] = offset + 1
+        read = reader.read(evaluated.between(first, end), Origin({self._topic: evaluated.topic_id}), ends, sequence)
+        assert read, "a micro-batch of a test has records"
+        return read
+
+    def commit(self, evaluated: EvaluatedRecords, first: int, end: int, sequence: int) -> Finished:
+        """Read the records with ``reader``, and commit them."""
+        return self._committer.commit(self.read(self.reader, evaluated, first, end, sequence))
+
+
+def _topic_of(source: Source) -> str:
+    """A topic that the source may read."""
+    if isinstance(source.topic, TopicPattern):
+        return source.name
+    return source.topic if isinstance(source.topic, str) else source.topic[0]
+
+
+def _as_kafka(records: Sequence[GivenRecord], addresses: Sequence[tuple[int, int]], topic: str) -> pa.Table:
+    """``records`` as ``read_topics`` gives them."""
+    entry = pa.struct({"key": pa.string(), "value": pa.binary()})
+    headers = [
+        [{"key": name, "value": text.encode()} for name, text in record.headers.items()] or None for record in records
+    ]
+    keys = [None if record.key is None else record.key.encode() for record in records]
+    return pa.table(
+        {
+            "key": pa.array(keys, pa.binary()),
+            "value": pa.array([record.value.encode() for record in records], pa.binary()),
+            "topic": pa.array([topic] * len(records), pa.string()),
+            "partition": pa.array([partition for partition, _ in addresses], pa.int32()),
+            "offset": pa.array([offset for _, offset in addresses], pa.int64()),
+            "timestamp": pa.array([record.timestamp for record in records], TIMESTAMP),
+            "timestampType": pa.array([_CREATE_TIME] * len(records), pa.int32()),
+            "headers": pa.array(headers, pa.list_(entry)),
+        }
+    )
