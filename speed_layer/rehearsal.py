@@ -7,6 +7,7 @@ of a task.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,8 @@ class EvaluatedRecords:
 
     topic_id: str
     """That of no real topic. Tests that share tables have different ones."""
+    arrived: datetime
+    """When all of them arrive (UTC)."""
     rows: pa.Table
     places: npt.NDArray[np.int64]
     """By row, the place of its record among all."""
@@ -55,14 +58,14 @@ class EvaluatedRecords:
 
 
 class Rehearsal:
-    """Opens the tables of ``source`` for one test or several. ``clock`` (UTC) says when records arrive.
+    """Opens the tables of ``source`` for one test or several. ``clock`` (UTC) dates what is committed.
 
     Raises as ``open_source`` does.
     """
 
     def __init__(self, spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
         self.source = source
-        self._spark, self._project, self._clock = spark, project, clock
+        self._spark, self._project = spark, project
         self.reader: MicroBatchReader
         """Reads what is to be committed."""
         self._committer: Committer
@@ -70,8 +73,8 @@ class Rehearsal:
         self.tables = self.reader.source_tables
         self._topic = _topic_of(source)
 
-    def evaluate(self, records: Sequence[GivenRecord], topic_id: str) -> EvaluatedRecords:
-        """What Spark makes of ``records``. Raises PySparkException when Spark fails."""
+    def evaluate(self, records: Sequence[GivenRecord], topic_id: str, arrived: datetime) -> EvaluatedRecords:
+        """What Spark makes of ``records``, which arrive at ``arrived`` (UTC). Raises PySparkException when Spark fails."""
         following: dict[int, int] = {}
         addresses: list[tuple[int, int]] = []
         for record in records:
@@ -79,20 +82,20 @@ class Rehearsal:
             addresses.append((record.partition, offset))
             following[record.partition] += 1
         kafka = self._spark.createDataFrame(_as_kafka(records, addresses, self._topic))
-        arrived = F.lit(self._clock().isoformat()).cast("timestamp")
-        rows = self.reader.tasks.records.apply(kafka, arrived).toArrow()
+        rows = self.reader.tasks.records.apply(kafka, F.lit(arrived.isoformat()).cast("timestamp")).toArrow()
         names = (PARTITION, OFFSET) if PARTITION in rows.column_names else ("partition", "offset")
         place_of = {address: place for place, address in enumerate(addresses)}
         of_rows = zip(*(rows[name].to_pylist() for name in names), strict=True)
-        return EvaluatedRecords(topic_id, rows, np.array([place_of[of] for of in of_rows], np.int64), addresses)
+        places = np.array([place_of[of] for of in of_rows], np.int64)
+        return EvaluatedRecords(topic_id, arrived, rows, places, addresses)
 
-    def new_reader(self) -> MicroBatchReader:
-        """A reader that has read nothing yet. What it reads cannot be committed."""
+    def new_reader(self, arrived: datetime) -> MicroBatchReader:
+        """A reader that has read nothing yet. What it reads arrives at ``arrived`` (UTC), and cannot be committed."""
         source, tables = self.source, replace(self.tables, clock=SourceClock())
         ids = Deduplicator(source.id_horizon, _BYTES_OF_IDS, self._project.workspace)
         reprocessing = Reprocessing(tables.progress, tables.events, tables.rejected, [], lambda: [], [])
         size = MicroBatchSize(self._project.settings.speed.max_records_per_batch, 1 << 30)
-        return MicroBatchReader(tables, ids, reprocessing, self.reader.tasks, OffsetsReached({}), size, self._clock)
+        return MicroBatchReader(tables, ids, reprocessing, self.reader.tasks, OffsetsReached({}), size, lambda: arrived)
 
     def read(self, reader: MicroBatchReader, evaluated: EvaluatedRecords, first: int, end: int, sequence: int) -> Read:
         """What ``reader`` reads of the records from ``first`` up to ``end`` (exclusive), as a micro-batch."""

@@ -29,7 +29,7 @@ _Refuse = Callable[..., None]
 """Adds a mistake: a sentence, and the path to its place."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadedTest:
     """A test that fits the declarations of its project."""
 

@@ -1,0 +1,99 @@
+"""What is computed once for all tests of a source: its records as Spark evaluates them, and the recompute of each
+beginning of them. Each case is made of these.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from batch_layer.prefixes import Prefix, compute_prefixes
+from hourline.metric_tests.cases import Case
+from hourline.metric_tests.merged_tables import Final, merge_rows
+from hourline_core.compute.aggregation import plan_aggregation
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import wall_clock
+from hourline_core.model.loaded_tests import LoadedTest
+from hourline_core.storage.new_files import NewFile
+from speed_layer.intake.read_micro_batch import MicroBatchReader, Read
+from speed_layer.rehearsal import EvaluatedRecords, Rehearsal
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What is known of the records of one test."""
+
+    evaluated: EvaluatedRecords
+    hours: Sequence[frozenset[datetime]]
+    """By number of records, the hours (UTC) of the events among the first ones."""
+    first_prefix: int
+    """The number of the prefix with its first record alone. The next ones have a record more each."""
+
+
+class PreparedSource:
+    """The tests of ``source``. ``project`` has a workspace of their own, and the metrics that they need.
+
+    Raises PySparkException when Spark fails.
+    """
+
+    def __init__(
+        self, spark: SparkSession, project: Project, source: Source, tests: Mapping[LoadedTest, datetime]
+    ) -> None:
+        """``tests``: each with the time at which its records arrive (UTC)."""
+        self._project, self._source = project, source
+        self._rehearsal = Rehearsal(spark, project, source, wall_clock)
+        self._metrics = project.metrics_of(source.name)
+        self._plans = [plan_aggregation(spark, source, metric) for metric in self._metrics]
+        self._tests: dict[str, _Prepared] = {}
+        prefixes: list[Prefix] = []
+        files: list[NewFile] = []
+        for test, arrived in tests.items():
+            evaluated = self._rehearsal.evaluate(test.declared.records, test.name, arrived)
+            reads = self._read(evaluated, range(1, len(test.declared.records) + 1))
+            hours = [frozenset[datetime]()]
+            for read in reads:
+                files += read.part.events
+                hours.append(hours[-1] | read.part.topics[test.name].hours.keys())
+            self._tests[test.name] = _Prepared(evaluated, hours, len(prefixes))
+            prefixes += [Prefix(test.name, read.sequence) for read in reads]
+        archive = self._rehearsal.tables.events
+        if files:
+            self._rehearsal.tables.append_files(archive, files, 1)
+        self._prefixes = compute_prefixes(spark, source, self._metrics, archive, prefixes)
+
+    def rows(self, test: LoadedTest, case: Case) -> dict[str, pa.Table]:
+        """The rows of each metric of ``test`` once its records were read and recomputed as ``case`` says."""
+        prepared = self._tests[test.name]
+        reads = self._read(prepared.evaluated, case.ends)
+        after: dict[datetime, int] = {}
+        """By covered hour, the number of records that were read before its last recompute."""
+        for recompute in case.recomputes:
+            after |= dict.fromkeys(recompute.chosen(prepared.hours[recompute.after]), recompute.after)
+        sequences = dict(zip(case.ends, (read.sequence for read in reads), strict=True))
+        cutoffs = {hour: sequences[records] for hour, records in after.items()}
+        final = {}
+        if case.recomputes:
+            for metric in self._metrics:
+                final[metric.name] = Final(self._recomputed(prepared, metric.name, after), cutoffs)
+        return merge_rows(self._project, self._source, self._plans, reads, final, test.metrics)
+
+    def _read(self, evaluated: EvaluatedRecords, ends: Sequence[int]) -> list[Read]:
+        reader: MicroBatchReader = self._rehearsal.new_reader(evaluated.arrived)
+        starts = (0, *ends[:-1])
+        return [
+            self._rehearsal.read(reader, evaluated, first, end, sequence)
+            for sequence, (first, end) in enumerate(zip(starts, ends, strict=True), start=1)
+        ]
+
+    def _recomputed(self, prepared: _Prepared, metric: str, after: Mapping[datetime, int]) -> pa.Table:
+        """The tiles of the hours of ``after``, each as recomputed after that number of records."""
+        tiles = self._prefixes[metric]
+        kept = []
+        for records in set(after.values()):
+            of_prefix = tiles[prepared.first_prefix + records - 1]
+            hours = [hour for hour, number in after.items() if number == records]
+            kept.append(of_prefix.filter(pc.is_in(of_prefix["hour"], pa.array(hours, of_prefix["hour"].type))))
+        return pa.concat_tables([tiles[0].slice(0, 0), *kept])

@@ -1,0 +1,130 @@
+"""Runs the tests of a project's metrics: each as it is given, then at each single cut and in seeded splits."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from time import monotonic
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from hourline.metric_tests.as_given import Outcome, run_as_given
+from hourline.metric_tests.cases import cases_of
+from hourline.metric_tests.expected_rows import Difference, ExpectedRows
+from hourline.metric_tests.prepared_source import PreparedSource
+from hourline_core.compute.check import refuse_unresolved
+from hourline_core.model import Project
+from hourline_core.model.given_records import RECOMPUTE
+from hourline_core.model.hours import wall_clock
+from hourline_core.model.loaded_tests import LoadedTest
+from hourline_core.runtime.spark import spark_session, stop_spark
+
+_AS_GIVEN = "as it is given"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The first difference of a test."""
+
+    case: str
+    """How the records were read and recomputed."""
+    difference: Difference | None
+    """None: the number of rejected records differs."""
+    found: str
+    """What is found, in a sentence."""
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """What became of a test."""
+
+    test: LoadedTest
+    cases: int
+    """The number of ways in which its records were read, including the last one."""
+    seconds: float
+    failure: Failure | None
+
+
+def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[TestOutcome]:
+    """Run ``tests``, those of each source together. They have tables of their own, so nothing of the project's workspace
+    changes.
+
+    Raises DeclarationError when Spark does not resolve a declaration, or an expected value is none of its column.
+    """
+    if any(RECOMPUTE in test.declared.given for test in tests):
+        # Great Expectations takes seconds to import. Spark starts meanwhile.
+        Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
+    with TemporaryDirectory(prefix="hourline-test-") as folder:
+        spark = spark_session(_within(project, Path(folder), tests), "test", brief=True)
+        try:
+            refuse_unresolved(spark, project)
+            now = wall_clock()
+            for name in dict.fromkeys(test.source.name for test in tests):
+                of_source = {test: test.declared.arrived or now for test in tests if test.source.name == name}
+                yield from _run_tests_of_source(spark, project, Path(folder), of_source)
+        finally:
+            stop_spark(spark)
+
+
+def _run_tests_of_source(
+    spark: SparkSession, project: Project, folder: Path, tests: Mapping[LoadedTest, datetime]
+) -> Iterator[TestOutcome]:
+    """Run ``tests`` of one source, each with the time at which its records arrive (UTC)."""
+    (source,) = {test.source.name: test.source for test in tests}.values()
+    of_all = _within(project, folder / "of_sources" / source.name, list(tests))
+    prepared: PreparedSource | None = None
+    for test, arrived in tests.items():
+        began = monotonic()
+        own = _within(project, folder / "as_given" / test.name, [test])
+        outcome = run_as_given(spark, own, test, arrived)
+        expected = {
+            name: ExpectedRows(test, metric, outcome.rows[name].schema) for name, metric in test.metrics.items()
+        }
+        failure = _failure_as_given(test, expected, outcome)
+        cases = 1
+        if failure is None:
+            prepared = prepared or PreparedSource(spark, of_all, source, tests)
+            for case in cases_of(len(test.declared.records)):
+                cases += 1
+                if difference := _difference(expected, prepared.rows(test, case), states=False):
+                    failure = Failure(case.in_words, difference, "")
+                    break
+        yield TestOutcome(test, cases, monotonic() - began, failure)
+
+
+def _failure_as_given(test: LoadedTest, expected: Mapping[str, ExpectedRows], outcome: Outcome) -> Failure | None:
+    difference = _difference(expected, outcome.rows, states=True)
+    if difference is None and outcome.rejected == test.declared.rejected:
+        return None
+    told = ""
+    if outcome.rejected or outcome.rejected != test.declared.rejected:
+        reasons = f": {'; '.join(outcome.reasons)}" if outcome.reasons else ""
+        told = f"{outcome.rejected} of the records were rejected, expected are {test.declared.rejected}{reasons}"
+    return Failure(_AS_GIVEN, difference, told)
+
+
+def _difference(
+    expected: Mapping[str, ExpectedRows], found: Mapping[str, pa.Table], *, states: bool
+) -> Difference | None:
+    """The first difference."""
+    differences = (of_metric.difference(found[name], states=states) for name, of_metric in expected.items())
+    return next(filter(None, differences), None)
+
+
+def _within(project: Project, workspace: Path, tests: Sequence[LoadedTest]) -> Project:
+    """``project`` with another workspace on this machine, and only the metrics that ``tests`` need."""
+    named = {metric for test in tests for metric in test.metrics}
+    bases = {project.base_of(name) for name in named}
+    settings = project.settings
+    spark = settings.spark.model_copy(update={"master": "local[*]"})
+    own = {"workspace": workspace, "tables": None, "storage_options": {}, "spark": spark}
+    return replace(
+        project,
+        settings=settings.model_copy(update=own),
+        metrics={name: metric for name, metric in project.metrics.items() if name in bases},
+        rollups={name: rollup for name, rollup in project.rollups.items() if name in named},
+    )
