@@ -5,6 +5,8 @@ Spark evaluates the records once. Each micro-batch is then taken in by this proc
 of a task.
 """
 
+import base64
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -81,9 +83,13 @@ class Rehearsal:
             offset = following.setdefault(record.partition, 0)
             addresses.append((record.partition, offset))
             following[record.partition] += 1
-        kafka = self._spark.createDataFrame(_as_kafka(records, addresses, self._topic))
-        rows = self.reader.tasks.records.apply(kafka, F.lit(arrived.isoformat()).cast("timestamp")).toArrow()
-        names = (PARTITION, OFFSET) if PARTITION in rows.column_names else ("partition", "offset")
+        rows, names = _as_kafka(records, addresses, self._topic), ("partition", "offset")
+        if self.reader.tasks.records.native is None:
+            at = F.lit(arrived.isoformat()).cast("timestamp")
+            rows = self.reader.tasks.records.apply(self._spark.createDataFrame(rows), at).toArrow()
+            names = (PARTITION, OFFSET)
+        else:
+            rows = rows.set_column(rows.column_names.index("headers"), "headers", _headers_as_text(records))
         place_of = {address: place for place, address in enumerate(addresses)}
         of_rows = zip(*(rows[name].to_pylist() for name in names), strict=True)
         places = np.array([place_of[of] for of in of_rows], np.int64)
@@ -116,6 +122,19 @@ def _topic_of(source: Source) -> str:
     if isinstance(source.topic, TopicPattern):
         return source.name
     return source.topic if isinstance(source.topic, str) else source.topic[0]
+
+
+def _headers_as_text(records: Sequence[GivenRecord]) -> pa.Array:
+    """The headers of each record as Spark's ``to_json`` writes them."""
+    texts = [
+        json.dumps(
+            [{"key": name, "value": base64.b64encode(text.encode()).decode()} for name, text in record.headers.items()]
+        )
+        if record.headers
+        else None
+        for record in records
+    ]
+    return pa.array(texts, pa.string())
 
 
 def _as_kafka(records: Sequence[GivenRecord], addresses: Sequence[tuple[int, int]], topic: str) -> pa.Table:

@@ -10,8 +10,8 @@ from random import Random
 
 SPLITS = 20
 """The number of seeded splits."""
-_SHARE = 0.35
-"""How often a split has a micro-batch end at a record."""
+_MOST_CUTS = 5
+"""The maximum number of cuts of a split."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def cases_of(records: int) -> Iterator[Case]:
         yield Case(f"cut {cut}", ends, (Recompute(cut),) if cut else ())
     for number in range(1, SPLITS + 1):
         random = Random(f"split {number}")  # noqa: S311 (repeatable on purpose)
-        within = [place for place in range(1, records) if random.random() < _SHARE]
-        ends = (*within, records)
+        cuts = min(random.randint(1, _MOST_CUTS), records - 1)
+        ends = (*sorted(random.sample(range(1, records), cuts)), records)
         recomputes = tuple(Recompute(end, f"split {number} after {end}") for end in ends if random.random() < 0.5)
         yield Case(f"split {number}", ends, recomputes)
 

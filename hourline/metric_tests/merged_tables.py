@@ -39,37 +39,47 @@ class Final:
     """The covered hours (UTC)."""
 
 
-def merge_rows(
-    project: Project,
-    source: Source,
-    plans: Collection[AggregationPlan],
-    reads: Sequence[Read],
-    final: Mapping[str, Final],
-    views: Collection[str],
-) -> dict[str, pa.Table]:
-    """The rows of each of ``views`` after the micro-batches ``reads``, of which no other has read anything. ``final`` is
-    by metric.
-    """
-    tables = _tables(source, plans, reads, final)
-    last, moment = reads[-1].sequence, reads[-1].started
-    metrics = [
-        MetricTables(source, plan.metric, _VERSION, _FIRST, _VERSION if plan.metric.name in final else None)
-        for plan in plans
-    ]
-    coverage = Coverage(tables["coverage"], _VERSION)
-    snapshot = Snapshot({source.name: SourceProgress(_VERSION, last)}, metrics, coverage, {})
-    connection = connect()
-    try:
-        install_functions(connection, [plan.metric for plan in plans])
-        own = _own_parts(connection, tables)
+class MergedTables:
+    """A DuckDB in memory for the tests of ``source``. ``plans`` are its metrics."""
+
+    def __init__(self, project: Project, source: Source, plans: Collection[AggregationPlan]) -> None:
+        self._project, self._source, self._plans = project, source, plans
+        self._connection = connect()
+        self._connection.execute("SET threads = 1")  # Tables of some rows are read faster by one.
+        install_functions(self._connection, [plan.metric for plan in plans])
+
+    def rows(self, reads: Sequence[Read], final: Mapping[str, Final], views: Collection[str]) -> dict[str, pa.Table]:
+        """The rows of each of ``views`` after the micro-batches ``reads``, of which no other has read anything.
+        ``final`` is by metric.
+        """
+        tables = _tables(self._source, self._plans, reads, final)
+        metrics = [
+            MetricTables(self._source, plan.metric, _VERSION, _FIRST, _VERSION if plan.metric.name in final else None)
+            for plan in self._plans
+        ]
+        progress = {self._source.name: SourceProgress(_VERSION, reads[-1].sequence)}
+        snapshot = Snapshot(progress, metrics, Coverage(tables["coverage"], _VERSION), {})
+        self._drop_all()
         # Of parts with the same name, the last one counts.
         parts = AttachedParts(
-            connection, [*table_parts(project, snapshot, moment), *view_parts(project, snapshot), *own]
+            self._connection,
+            [
+                *table_parts(self._project, snapshot, reads[-1].started),
+                *view_parts(self._project, snapshot),
+                *_own_parts(self._connection, tables),
+            ],
         )
-        parts.attach(connection, set(views))
-        return {view: connection.execute(f"FROM {identifier(view)}").to_arrow_table() for view in views}
-    finally:
-        connection.close()
+        parts.attach(self._connection, set(views))
+        return {view: self._connection.execute(f"FROM {identifier(view)}").to_arrow_table() for view in views}
+
+    def _drop_all(self) -> None:
+        """Drop what the case before has left. To make a connection takes longer."""
+        views = self._connection.execute(
+            "SELECT view_name FROM duckdb_views() WHERE NOT internal AND NOT temporary AND schema_name = 'main'"
+        ).fetchall()
+        for (view,) in views:
+            self._connection.execute(f"DROP VIEW {identifier(view)}")
+        self._connection.execute("DROP SCHEMA IF EXISTS hourline CASCADE")
 
 
 def _own_parts(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> Iterator[Part]:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from batch_layer.prefixes import Prefix, compute_prefixes
 from hourline.metric_tests.cases import Case
-from hourline.metric_tests.merged_tables import Final, merge_rows
+from hourline.metric_tests.merged_tables import Final, MergedTables
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import wall_clock
@@ -43,10 +43,10 @@ class PreparedSource:
         self, spark: SparkSession, project: Project, source: Source, tests: Mapping[LoadedTest, datetime]
     ) -> None:
         """``tests``: each with the time at which its records arrive (UTC)."""
-        self._project, self._source = project, source
         self._rehearsal = Rehearsal(spark, project, source, wall_clock)
         self._metrics = project.metrics_of(source.name)
-        self._plans = [plan_aggregation(spark, source, metric) for metric in self._metrics]
+        plans = [plan_aggregation(spark, source, metric) for metric in self._metrics]
+        self._merged = MergedTables(project, source, plans)
         self._tests: dict[str, _Prepared] = {}
         prefixes: list[Prefix] = []
         files: list[NewFile] = []
@@ -78,7 +78,7 @@ class PreparedSource:
         if case.recomputes:
             for metric in self._metrics:
                 final[metric.name] = Final(self._recomputed(prepared, metric.name, after), cutoffs)
-        return merge_rows(self._project, self._source, self._plans, reads, final, test.metrics)
+        return self._merged.rows(reads, final, test.metrics)
 
     def _read(self, evaluated: EvaluatedRecords, ends: Sequence[int]) -> list[Read]:
         reader: MicroBatchReader = self._rehearsal.new_reader(evaluated.arrived)

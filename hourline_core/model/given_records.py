@@ -5,16 +5,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hourline_core.model.base import QuotedText, describe, refuse
 from hourline_core.model.hours import parse_moment
 
-RECOMPUTE: Literal["recompute"] = "recompute"
-"""The item that stands for a recompute."""
+Recompute = Literal["recompute", "recompute all"]
+"""An item that stands for a recompute: of the hours that are closed by then, or of all hours."""
+RECOMPUTE_ALL: Recompute = "recompute all"
+RECOMPUTES: tuple[Recompute, ...] = get_args(Recompute)
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_FORMS = "allowed are an event, `{name: value}`, the text of a record, and `recompute`"
+_FORMS = "allowed are an event, `{name: value}`, the text of a record, `recompute` and `recompute all`"
 _RECORD_KEYS = ("key", "partition", "timestamp", "headers")
 _MOST_PARTITIONS = 100
 
@@ -36,7 +38,7 @@ class GivenRecord:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Given = GivenRecord | Literal["recompute"]
+Given = GivenRecord | Recompute
 
 
 def read_given(items: object) -> list[Given]:
@@ -44,7 +46,7 @@ def read_given(items: object) -> list[Given]:
     if not isinstance(items, list) or not items:
         raise refuse(f"got {describe(items if items else None)}, allowed is a list of records, with at least one")
     given = [_read_item(item, str(place)) for place, item in enumerate(items)]
-    if RECOMPUTE in given and not any(isinstance(item, GivenRecord) for item in given):
+    if not any(isinstance(item, GivenRecord) for item in given):
         raise refuse("got recomputes alone, allowed is a list of records, with at least one")
     return given
 
@@ -63,7 +65,7 @@ def json_text(value: Any) -> str:
 
 def _read_item(item: object, place: str) -> Given:
     if isinstance(item, str):
-        return RECOMPUTE if item == RECOMPUTE else GivenRecord(str(item))
+        return next((one for one in RECOMPUTES if item == one), GivenRecord(str(item)))
     if not isinstance(item, dict) or not item:
         raise refuse(f"got {describe(item if item else None)}, {_FORMS}", place)
     if "record" in item and not item.keys() - {"record", "value"}:

@@ -56,7 +56,7 @@ class MetricTest(Declaration):
     ]
     """The records, in the order in which they are read. An event is a mapping, `{name: value}`, which becomes JSON. A
     text is a record that is no JSON, or any other. `{record: {…}, value: …}` gives a record its `key`, `partition`,
-    `timestamp` and `headers`. The item `recompute` recomputes the hours that are closed by then.
+    `timestamp` and `headers`. The item `recompute` recomputes the hours that are closed by then, `recompute all` the open ones, too.
     """
 
     expect: Annotated[
