@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.read_archive import mark_counted
@@ -25,7 +25,6 @@ from hourline_core.model.scratch_columns import SCRATCH_PREFIX, SEQUENCE, TOPIC_
 
 _PREFIX = f"{SCRATCH_PREFIX}prefix"
 """int: the number of the prefix that a copy of an event is in."""
-_OF, _LAST = f"{SCRATCH_PREFIX}prefix_of", f"{SCRATCH_PREFIX}prefix_last"
 
 
 @dataclass(frozen=True)
@@ -42,26 +41,25 @@ def compute_prefixes(
     """By metric, the tiles of each of ``prefixes``, as a recompute of all hours gives them. ``archive`` is the events
     table of ``source``. Raises UnresolvedError, and PySparkException when Spark fails.
     """
-    archived = from_archive(read_version(spark, archive), source)
-    numbers = pa.table(
-        {
-            _PREFIX: pa.array(range(len(prefixes)), pa.int32()),
-            _OF: pa.array([prefix.topic_id for prefix in prefixes], pa.string()),
-            _LAST: pa.array([prefix.last for prefix in prefixes], pa.int64()),
-        }
-    )
-    within = (F.col(TOPIC_ID) == F.col(_OF)) & (F.col(SEQUENCE) <= F.col(_LAST))
-    copies = with_derived(archived, source).join(F.broadcast(spark.createDataFrame(numbers)), within).drop(_OF, _LAST)
-    events = mark_counted(copies, _with_prefix_in_id(source)).persist()
-    try:
-        tiles = {}
-        for metric in metrics:
-            plan = plan_aggregation(spark, source, metric)
-            of_all, _ = compute_tiles_and_totals(_with_prefix(plan), events)
-            tiles[metric.name] = [_of_prefix(plan, of_all, number) for number in range(len(prefixes))]
-        return tiles
-    finally:
-        events.unpersist()
+    archived = with_derived(from_archive(read_version(spark, archive), source), source)
+    events = mark_counted(archived.withColumn(_PREFIX, F.explode(_prefixes_of(prefixes))), _with_prefix_in_id(source))
+    tiles = {}
+    for metric in metrics:
+        plan = plan_aggregation(spark, source, metric)
+        of_all, _ = compute_tiles_and_totals(_with_prefix(plan), events)
+        tiles[metric.name] = [_of_prefix(plan, of_all, number) for number in range(len(prefixes))]
+    return tiles
+
+
+def _prefixes_of(prefixes: Sequence[Prefix]) -> Column:
+    """The numbers of the prefixes that an event is in."""
+    of_topics: dict[str, list[Column]] = {}
+    for number, prefix in enumerate(prefixes):
+        of_topics.setdefault(prefix.topic_id, []).append(F.when(F.col(SEQUENCE) <= prefix.last, number))
+    numbers = F.lit(None).cast("array<int>")
+    for topic_id, within in of_topics.items():
+        numbers = F.when(F.col(TOPIC_ID) == topic_id, F.array_compact(F.array(*within))).otherwise(numbers)
+    return numbers
 
 
 def _with_prefix_in_id(source: Source) -> Source:

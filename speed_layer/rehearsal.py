@@ -7,7 +7,8 @@ of a task.
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -33,7 +34,7 @@ from speed_layer.kafka.record_origin import Origin
 from speed_layer.recovery.reprocessing import Reprocessing
 from speed_layer.streams.open_source import open_source
 
-_BYTES_OF_IDS = 16 << 20
+_BYTES_OF_IDS, _BYTES_OF_BATCH = 16 << 20, 1 << 30
 _CREATE_TIME = 0
 """Kafka's number of the type of a timestamp that the producer has set."""
 
@@ -67,7 +68,8 @@ class Rehearsal:
 
     def __init__(self, spark: SparkSession, project: Project, source: Source, clock: Clock) -> None:
         self.source = source
-        self._spark, self._project = spark, project
+        self.workspace = project.workspace
+        self._spark = spark
         self.reader: MicroBatchReader
         """Reads what is to be committed."""
         self._committer: Committer
@@ -95,13 +97,9 @@ class Rehearsal:
         places = np.array([place_of[of] for of in of_rows], np.int64)
         return EvaluatedRecords(topic_id, arrived, rows, places, addresses)
 
-    def new_reader(self, arrived: datetime) -> MicroBatchReader:
-        """A reader that has read nothing yet. What it reads arrives at ``arrived`` (UTC), and cannot be committed."""
-        source, tables = self.source, replace(self.tables, clock=SourceClock())
-        ids = Deduplicator(source.id_horizon, _BYTES_OF_IDS, self._project.workspace)
-        reprocessing = Reprocessing(tables.progress, tables.events, tables.rejected, [], lambda: [], [])
-        size = MicroBatchSize(self._project.settings.speed.max_records_per_batch, 1 << 30)
-        return MicroBatchReader(tables, ids, reprocessing, self.reader.tasks, OffsetsReached({}), size, lambda: arrived)
+    def positions(self, evaluated: EvaluatedRecords) -> "Positions":
+        """The records one by one, so that micro-batches of them can begin anywhere."""
+        return Positions(self, evaluated)
 
     def read(self, reader: MicroBatchReader, evaluated: EvaluatedRecords, first: int, end: int, sequence: int) -> Read:
         """What ``reader`` reads of the records from ``first`` up to ``end`` (exclusive), as a micro-batch."""
@@ -115,6 +113,55 @@ class Rehearsal:
     def commit(self, evaluated: EvaluatedRecords, first: int, end: int, sequence: int) -> Finished:
         """Read the records with ``reader``, and commit them."""
         return self._committer.commit(self.read(self.reader, evaluated, first, end, sequence))
+
+
+@dataclass(frozen=True)
+class _Position:
+    """What a reader knows that has read some records."""
+
+    ids: Deduplicator
+    clock: SourceClock
+    next_offsets: Mapping[tuple[str, int], int]
+
+
+class Positions:
+    """Reads micro-batches of ``evaluated`` that begin at any record, as if those before it had been read. None of them
+    is committed.
+    """
+
+    def __init__(self, rehearsal: Rehearsal, evaluated: EvaluatedRecords) -> None:
+        self._rehearsal, self._evaluated = rehearsal, evaluated
+        ids = Deduplicator(rehearsal.source.id_horizon, _BYTES_OF_IDS, rehearsal.workspace)
+        self._positions = [_Position(ids, SourceClock(), {})]
+        self._known: dict[tuple[int, int], Read] = {}
+        self.each: list[Read] = []
+        """By record, what a micro-batch of it alone has read. Its sequence is its number, from 1 on."""
+        for place in range(len(evaluated.addresses)):
+            read, position = self._read(place, place + 1)
+            self.each.append(read)
+            self._positions.append(position)
+
+    def read(self, first: int, end: int) -> Read:
+        """What a micro-batch of the records from ``first`` up to ``end`` (exclusive) reads."""
+        if (first, end) not in self._known:
+            self._known[first, end], _ = self._read(first, end)
+        return self._known[first, end]
+
+    def _read(self, first: int, end: int) -> tuple[Read, _Position]:
+        rehearsal, evaluated, position = self._rehearsal, self._evaluated, self._positions[first]
+        tables, ids = replace(rehearsal.tables, clock=position.clock), deepcopy(position.ids)
+        reader = MicroBatchReader(
+            tables,
+            ids,
+            Reprocessing(tables.progress, tables.events, tables.rejected, [], lambda: [], []),
+            rehearsal.reader.tasks,
+            OffsetsReached(position.next_offsets),
+            MicroBatchSize(len(evaluated.addresses), _BYTES_OF_BATCH),
+            lambda: evaluated.arrived,
+        )
+        read = rehearsal.read(reader, evaluated, first, end, first + 1)
+        offsets = {(evaluated.topic_id, partition): offset + 1 for partition, offset in evaluated.addresses[:end]}
+        return read, _Position(ids, read.clock, offsets)
 
 
 def _topic_of(source: Source) -> str:

@@ -3,8 +3,9 @@ beginning of them. Each case is made of these.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,15 +19,14 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.loaded_tests import LoadedTest
 from hourline_core.storage.new_files import NewFile
-from speed_layer.intake.read_micro_batch import MicroBatchReader, Read
-from speed_layer.rehearsal import EvaluatedRecords, Rehearsal
+from speed_layer.rehearsal import Positions, Rehearsal
 
 
 @dataclass(frozen=True)
 class _Prepared:
     """What is known of the records of one test."""
 
-    evaluated: EvaluatedRecords
+    positions: Positions
     hours: Sequence[frozenset[datetime]]
     """By number of records, the hours (UTC) of the events among the first ones."""
     first_prefix: int
@@ -43,7 +43,7 @@ class PreparedSource:
         self, spark: SparkSession, project: Project, source: Source, tests: Mapping[LoadedTest, datetime]
     ) -> None:
         """``tests``: each with the time at which its records arrive (UTC)."""
-        self._rehearsal = Rehearsal(spark, project, source, wall_clock)
+        rehearsal = Rehearsal(spark, project, source, wall_clock)
         self._metrics = project.metrics_of(source.name)
         plans = [plan_aggregation(spark, source, metric) for metric in self._metrics]
         self._merged = MergedTables(project, source, plans)
@@ -51,23 +51,25 @@ class PreparedSource:
         prefixes: list[Prefix] = []
         files: list[NewFile] = []
         for test, arrived in tests.items():
-            evaluated = self._rehearsal.evaluate(test.declared.records, test.name, arrived)
-            reads = self._read(evaluated, range(1, len(test.declared.records) + 1))
+            positions = rehearsal.positions(rehearsal.evaluate(test.declared.records, test.name, arrived))
             hours = [frozenset[datetime]()]
-            for read in reads:
+            for read in positions.each:
                 files += read.part.events
                 hours.append(hours[-1] | read.part.topics[test.name].hours.keys())
-            self._tests[test.name] = _Prepared(evaluated, hours, len(prefixes))
-            prefixes += [Prefix(test.name, read.sequence) for read in reads]
-        archive = self._rehearsal.tables.events
+            self._tests[test.name] = _Prepared(positions, hours, len(prefixes))
+            prefixes += [Prefix(test.name, read.sequence) for read in positions.each]
+        archive = rehearsal.tables.events
         if files:
-            self._rehearsal.tables.append_files(archive, files, 1)
+            rehearsal.tables.append_files(archive, files, 1)
         self._prefixes = compute_prefixes(spark, source, self._metrics, archive, prefixes)
 
     def rows(self, test: LoadedTest, case: Case) -> dict[str, pa.Table]:
         """The rows of each metric of ``test`` once its records were read and recomputed as ``case`` says."""
         prepared = self._tests[test.name]
-        reads = self._read(prepared.evaluated, case.ends)
+        reads = [
+            replace(prepared.positions.read(first, end), sequence=sequence)
+            for sequence, (first, end) in enumerate(pairwise((0, *case.ends)), start=1)
+        ]
         after: dict[datetime, int] = {}
         """By covered hour, the number of records that were read before its last recompute."""
         for recompute in case.recomputes:
@@ -79,14 +81,6 @@ class PreparedSource:
             for metric in self._metrics:
                 final[metric.name] = Final(self._recomputed(prepared, metric.name, after), cutoffs)
         return self._merged.rows(reads, final, test.metrics)
-
-    def _read(self, evaluated: EvaluatedRecords, ends: Sequence[int]) -> list[Read]:
-        reader: MicroBatchReader = self._rehearsal.new_reader(evaluated.arrived)
-        starts = (0, *ends[:-1])
-        return [
-            self._rehearsal.read(reader, evaluated, first, end, sequence)
-            for sequence, (first, end) in enumerate(zip(starts, ends, strict=True), start=1)
-        ]
 
     def _recomputed(self, prepared: _Prepared, metric: str, after: Mapping[datetime, int]) -> pa.Table:
         """The tiles of the hours of ``after``, each as recomputed after that number of records."""

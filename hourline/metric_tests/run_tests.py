@@ -1,6 +1,8 @@
 """Runs the tests of a project's metrics: each as it is given, then at each single cut and in seeded splits."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
@@ -13,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from hourline.metric_tests.as_given import Outcome, run_as_given
-from hourline.metric_tests.cases import cases_of
+from hourline.metric_tests.cases import Case, cases_of
 from hourline.metric_tests.expected_rows import Difference, ExpectedRows
 from hourline.metric_tests.prepared_source import PreparedSource
 from hourline_core.compute.check import refuse_unresolved
@@ -23,7 +25,7 @@ from hourline_core.model.hours import wall_clock
 from hourline_core.model.loaded_tests import LoadedTest
 from hourline_core.runtime.spark import spark_session, stop_spark
 
-_SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+_OF_SMALL_TABLES = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 """All tables are small, so planning takes nearly all of the time."""
 _AS_GIVEN = "as it is given"
 
@@ -52,8 +54,8 @@ class TestOutcome:
 
 
 def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[TestOutcome]:
-    """Run ``tests``, those of each source together. They have tables of their own, so nothing of the project's workspace
-    changes.
+    """Run ``tests``, those of each source together. They have tables of their own: nothing changes in the workspace of
+    ``project``.
 
     Raises DeclarationError when Spark does not resolve a declaration, or an expected value is none of its column.
     """
@@ -61,41 +63,61 @@ def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[TestOut
         # Great Expectations takes seconds to import. Spark starts meanwhile.
         Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
     with TemporaryDirectory(prefix="hourline-test-") as folder:
-        spark = spark_session(_within(project, Path(folder), tests), "test", _SMALL, brief=True)
+        spark = spark_session(_within(project, Path(folder), tests), "test", _OF_SMALL_TABLES, brief=True)
         try:
+            Thread(target=_start_worker, args=(spark,), daemon=True).start()
             refuse_unresolved(spark, project)
             now = wall_clock()
-            for name in dict.fromkeys(test.source.name for test in tests):
-                of_source = {test: test.declared.arrived or now for test in tests if test.source.name == name}
-                yield from _run_tests_of_source(spark, project, Path(folder), of_source)
+            with ThreadPoolExecutor(max_workers=1) as pool:
+                for name in dict.fromkeys(test.source.name for test in tests):
+                    of_source = {test: test.declared.arrived or now for test in tests if test.source.name == name}
+                    yield from _run_tests_of_source(spark, project, Path(folder), of_source, pool)
         finally:
             stop_spark(spark)
 
 
+def _start_worker(spark: SparkSession) -> None:
+    """Start a Python worker of Spark, which imports libraries for a second."""
+    with suppress(Exception):  # Whoever needs it will see the same.
+        spark.range(1).mapInArrow(_import_validator, "id long").collect()
+
+
+def _import_validator(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import_module("hourline_core.validation.validator")
+    return batches
+
+
 def _run_tests_of_source(
-    spark: SparkSession, project: Project, folder: Path, tests: Mapping[LoadedTest, datetime]
+    spark: SparkSession, project: Project, folder: Path, tests: Mapping[LoadedTest, datetime], pool: Executor
 ) -> Iterator[TestOutcome]:
-    """Run ``tests`` of one source, each with the time at which its records arrive (UTC)."""
+    """Run ``tests`` of one source, each with the time at which its records arrive (UTC). What Spark does for one test
+    runs in ``pool``, while this thread reads the cases of another.
+    """
     (source,) = {test.source.name: test.source for test in tests}.values()
-    of_all = _within(project, folder / "of_sources" / source.name, list(tests))
-    prepared: PreparedSource | None = None
-    for test, arrived in tests.items():
+    prepared = PreparedSource(spark, _within(project, folder / "of_sources" / source.name, list(tests)), source, tests)
+    as_given = {
+        test: pool.submit(run_as_given, spark, _within(project, folder / "as_given" / test.name, [test]), test, arrived)
+        for test, arrived in tests.items()
+    }
+    for test in tests:
         began = monotonic()
-        own = _within(project, folder / "as_given" / test.name, [test])
-        outcome = run_as_given(spark, own, test, arrived)
+        cases = cases_of(len(test.declared.records))
+        found = {case: prepared.rows(test, case) for case in cases}
+        outcome = as_given[test].result()
         expected = {
             name: ExpectedRows(test, metric, outcome.rows[name].schema) for name, metric in test.metrics.items()
         }
-        failure = _failure_as_given(test, expected, outcome)
-        cases = 1
-        if failure is None:
-            prepared = prepared or PreparedSource(spark, of_all, source, tests)
-            for case in cases_of(len(test.declared.records)):
-                cases += 1
-                if difference := _difference(expected, prepared.rows(test, case), states=False):
-                    failure = Failure(case.in_words, difference, "")
-                    break
-        yield TestOutcome(test, cases, monotonic() - began, failure)
+        failure = _failure_as_given(test, expected, outcome) or _failure_in_cases(expected, found)
+        yield TestOutcome(test, 1 + len(found), monotonic() - began, failure)
+
+
+def _failure_in_cases(
+    expected: Mapping[str, ExpectedRows], found: Mapping[Case, Mapping[str, pa.Table]]
+) -> Failure | None:
+    for case, rows in found.items():
+        if difference := _difference(expected, rows, states=False):
+            return Failure(case.in_words, difference, "")
+    return None
 
 
 def _failure_as_given(test: LoadedTest, expected: Mapping[str, ExpectedRows], outcome: Outcome) -> Failure | None:
