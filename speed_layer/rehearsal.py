@@ -78,7 +78,7 @@ class Rehearsal:
         self._topic = _topic_of(source)
 
     def evaluate(self, records: Sequence[GivenRecord], topic_id: str, arrived: datetime) -> EvaluatedRecords:
-        """What Spark makes of ``records``, which arrive at ``arrived`` (UTC). Raises PySparkException when Spark fails."""
+        """What Spark makes of ``records``, which arrive at ``arrived`` (UTC). Raises PySparkException."""
         following: dict[int, int] = {}
         addresses: list[tuple[int, int]] = []
         for record in records:

@@ -1,9 +1,9 @@
 """Compares the rows of a metric with those that a test expects."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from math import isclose, isnan
 from typing import Any
@@ -127,44 +127,39 @@ def _value_of(raw: Any, kind: pa.DataType) -> Any:
             raise ValueError(f"got {describe(raw)}, allowed is a mapping of {', '.join(names)}")
         return {name: _value_of(item, kind.field(name).type) for name, item in raw.items()}
     if not isinstance(raw, str):
-        raise ValueError(f"got {describe(raw)}, allowed is {_allowed(kind)}")
+        raise ValueError(f"got {describe(raw)}, allowed is {_reader_of(kind)[1]}")
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return str(raw)
     if isinstance(raw, QuotedText) and not pa.types.is_temporal(kind):
-        raise ValueError(quoted(raw, _allowed(kind)))
-    value = _scalar(raw.strip(), kind)
-    if value is None:
-        raise ValueError(f"got {describe(raw)}, allowed is {_allowed(kind)}")
+        raise ValueError(quoted(raw, _reader_of(kind)[1]))
+    read, allowed = _reader_of(kind)
+    if read is None or (value := read(raw.strip())) is None:
+        raise ValueError(f"got {describe(raw)}, allowed is {allowed}")
     return value
 
 
-def _scalar(text: str, kind: pa.DataType) -> bool | int | float | Decimal | datetime | date | None:
-    """The value of ``text``. None: it is none of that type."""
-    if pa.types.is_boolean(kind):
-        return {"true": True, "false": False}.get(text)
-    if pa.types.is_integer(kind):
-        return int(text) if _WHOLE.fullmatch(text) else None
-    if pa.types.is_floating(kind):
-        return float(_NO_NUMBERS.get(text, text)) if text in _NO_NUMBERS or _NUMBER.fullmatch(text) else None
-    if pa.types.is_decimal(kind):
-        return Decimal(text) if _NUMBER.fullmatch(text) else None
-    if pa.types.is_timestamp(kind):
-        moment = parse_moment(text)
-        return moment if moment is None or kind.tz else moment.replace(tzinfo=None)
-    if pa.types.is_date(kind):
-        return date.fromisoformat(text) if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) else None
-    return None
+def _reader_of(kind: pa.DataType) -> tuple[Callable[[str], Any] | None, str]:
+    """What makes a value of a text (None: it is none), and what it allows."""
+    for is_of, read, allowed in _READERS:
+        if is_of(kind):
+            return read, allowed
+    return None, f"null, as values of type {kind} cannot be written here"
 
 
-def _allowed(kind: pa.DataType) -> str:
-    if pa.types.is_boolean(kind):
-        return "true or false"
-    if pa.types.is_integer(kind):
-        return "a whole number"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "a number"
-    if pa.types.is_timestamp(kind):
-        return "a time such as 2026-03-02T08:00Z"
-    if pa.types.is_date(kind):
-        return "a date such as 2026-03-02"
-    return f"null, as values of type {kind} cannot be written here"
+def _read_float(text: str) -> float | None:
+    return float(_NO_NUMBERS.get(text, text)) if text in _NO_NUMBERS or _NUMBER.fullmatch(text) else None
+
+
+def _read_date(text: str) -> date | None:
+    moment = parse_moment(text) if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) else None
+    return None if moment is None else moment.date()
+
+
+_READERS: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[str], Any], str]] = (
+    (pa.types.is_boolean, {"true": True, "false": False}.get, "true or false"),
+    (pa.types.is_integer, lambda text: int(text) if _WHOLE.fullmatch(text) else None, "a whole number"),
+    (pa.types.is_floating, _read_float, "a number"),
+    (pa.types.is_decimal, lambda text: Decimal(text) if _NUMBER.fullmatch(text) else None, "a number"),
+    (pa.types.is_timestamp, parse_moment, "a time such as 2026-03-02T08:00Z"),
+    (pa.types.is_date, _read_date, "a date such as 2026-03-02"),
+)

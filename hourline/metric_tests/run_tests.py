@@ -27,7 +27,7 @@ from hourline_core.runtime.spark import spark_session, stop_spark
 
 _OF_SMALL_TABLES = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 """All tables are small, so planning takes nearly all of the time."""
-_AS_GIVEN = "as it is given"
+_AS_GIVEN = "as given"
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,24 @@ class Failure:
     case: str
     """How the records were read and recomputed."""
     difference: Difference | None
-    """None: the number of rejected records differs."""
-    found: str
-    """What is found, in a sentence."""
+    """None: only the number of rejected records differs."""
+    rejected: str | None
+    """What is wrong with that number, in a sentence. None: nothing."""
+
+    @property
+    def sentence(self) -> str:
+        """What differs, and in which case."""
+        what = self.rejected if self.difference is None else f"the rows of '{self.difference.metric}' differ"
+        return f"{self.case}: {what}"
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it as lines of text."""
+        lines = [self.sentence]
+        if self.difference:
+            lines += [", ".join(map(str, row)) for row in (self.difference.columns, *self.difference.rows)]
+            lines += [self.rejected] if self.rejected else []
+        return lines
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class TestOutcome:
     """What became of a test."""
 
     test: LoadedTest
-    cases: int
+    ways: int
     """The number of ways in which its records were read, including the last one."""
     seconds: float
     failure: Failure | None
@@ -116,7 +131,7 @@ def _failure_in_cases(
 ) -> Failure | None:
     for case, rows in found.items():
         if difference := _difference(expected, rows, states=False):
-            return Failure(case.in_words, difference, "")
+            return Failure(case.in_words, difference, None)
     return None
 
 
@@ -124,10 +139,10 @@ def _failure_as_given(test: LoadedTest, expected: Mapping[str, ExpectedRows], ou
     difference = _difference(expected, outcome.rows, states=True)
     if difference is None and outcome.rejected == test.declared.rejected:
         return None
-    told = ""
-    if outcome.rejected or outcome.rejected != test.declared.rejected:
-        reasons = f": {'; '.join(outcome.reasons)}" if outcome.reasons else ""
-        told = f"{outcome.rejected} of the records were rejected, expected are {test.declared.rejected}{reasons}"
+    told = None
+    if outcome.rejected != test.declared.rejected:
+        reasons = f" ({'; '.join(outcome.reasons)})" if outcome.reasons else ""
+        told = f"{outcome.rejected} records are rejected{reasons}, expected are {test.declared.rejected}"
     return Failure(_AS_GIVEN, difference, told)
 
 
@@ -145,7 +160,7 @@ def _within(project: Project, workspace: Path, tests: Sequence[LoadedTest]) -> P
     bases = {project.base_of(name) for name in named}
     settings = project.settings
     spark = settings.spark.model_copy(update={"master": "local[*]"})
-    own = {"workspace": workspace, "tables": None, "storage_options": {}, "spark": spark}
+    own: dict[str, object] = {"workspace": workspace, "tables": None, "storage_options": {}, "spark": spark}
     return replace(
         project,
         settings=settings.model_copy(update=own),

@@ -55,8 +55,9 @@ class MetricTest(Declaration):
         WithJsonSchema({"type": "array", "items": {"type": ["object", "string"]}, "minItems": 1}),
     ]
     """The records, in the order in which they are read. An event is a mapping, `{name: value}`, which becomes JSON. A
-    text is a record that is no JSON, or any other. `{record: {…}, value: …}` gives a record its `key`, `partition`,
-    `timestamp` and `headers`. The item `recompute` recomputes the hours that are closed by then, `recompute all` the open ones, too.
+    text is a record as it is, such as one that is no JSON. `{record: {…}, value: …}` gives a record its `key`,
+    `partition`, `timestamp` and `headers`. The item `recompute` recomputes the hours that are closed by then, and
+    `recompute all` all hours.
     """
 
     expect: Annotated[
