@@ -159,7 +159,7 @@ def _within(project: Project, workspace: Path, tests: Sequence[LoadedTest]) -> P
     named = {metric for test in tests for metric in test.metrics}
     bases = {project.base_of(name) for name in named}
     settings = project.settings
-    spark = settings.spark.model_copy(update={"master": "local[*]"})
+    spark = settings.spark.model_copy(update={"master": "local[1]"})
     own: dict[str, object] = {"workspace": workspace, "tables": None, "storage_options": {}, "spark": spark}
     return replace(
         project,

@@ -76,6 +76,15 @@ def load_tests(project: Project, environ: Mapping[str, str] = os.environ) -> lis
     return loaded
 
 
+def find_mistakes_of_tests(project: Project) -> list[str]:
+    """The mistakes for which ``load_tests`` raises, one line each."""
+    try:
+        load_tests(project)
+    except DeclarationError as error:
+        return str(error).splitlines()
+    return []
+
+
 def _line_of(document: Document, mistake: Mistake) -> str:
     where = f"{' '.join('.'.join(mistake.path).split())}: " if mistake.path else ""
     return f"{document.file}:{mistake.line}: {where}{mistake.text}"
