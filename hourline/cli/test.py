@@ -59,7 +59,7 @@ def test(
 
     outcomes: list[TestOutcome] = []
     for outcome in run_tests(declared, tests):
-        _say(outcome)
+        say_outcome(outcome)
         outcomes.append(outcome)
     if junit is not None:
         junit.write_bytes(junit_xml(declared.name, outcomes))
@@ -69,7 +69,8 @@ def test(
         raise typer.Exit(MISTAKE)
 
 
-def _say(outcome: "TestOutcome") -> None:
+def say_outcome(outcome: "TestOutcome") -> None:
+    """Print what became of a test: one line, or the first difference as a table."""
     if outcome.failure is None:
         say(f"{outcome.test.name}: passed, read in {outcome.ways} ways")
         return

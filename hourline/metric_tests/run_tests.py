@@ -142,7 +142,7 @@ def _failure_as_given(test: LoadedTest, expected: Mapping[str, ExpectedRows], ou
     told = None
     if outcome.rejected != test.declared.rejected:
         reasons = f" ({'; '.join(outcome.reasons)})" if outcome.reasons else ""
-        told = f"{outcome.rejected} records are rejected{reasons}, expected are {test.declared.rejected}"
+        told = f"{outcome.rejected} record(s) are rejected{reasons}, expected are {test.declared.rejected}"
     return Failure(_AS_GIVEN, difference, told)
 
 
