@@ -6,7 +6,6 @@ from pathlib import Path
 
 from hourline_core.errors import UsageError
 
-
 _WITHOUT_EXAMPLES = Path("hourline.yaml")
 _FOLDERS = ("sources", "metrics", "tests")
 

@@ -12,7 +12,7 @@ from hourline_core.errors import UsageError
 from hourline_core.model.hours import parse_hour
 
 if TYPE_CHECKING:
-    from hourline.metric_tests.run_tests import TestOutcome
+    from hourline.metric_tests.run_tests import OutcomeOfTest
     from hourline_core.model import Project
 
 _SHOWN = 20
@@ -57,7 +57,7 @@ def test(
     from hourline.metric_tests.junit import junit_xml
     from hourline.metric_tests.run_tests import run_tests
 
-    outcomes: list[TestOutcome] = []
+    outcomes: list[OutcomeOfTest] = []
     for outcome in run_tests(declared, tests):
         say_outcome(outcome)
         outcomes.append(outcome)
@@ -69,7 +69,7 @@ def test(
         raise typer.Exit(MISTAKE)
 
 
-def say_outcome(outcome: "TestOutcome") -> None:
+def say_outcome(outcome: "OutcomeOfTest") -> None:
     """Print what became of a test: one line, or the first difference as a table."""
     if outcome.failure is None:
         say(f"{outcome.test.name}: passed, read in {outcome.ways} ways")

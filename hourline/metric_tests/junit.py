@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from hourline.metric_tests.run_tests import TestOutcome
+from hourline.metric_tests.run_tests import OutcomeOfTest
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(project: str, outcomes: Sequence[TestOutcome]) -> bytes:
+def junit_xml(project: str, outcomes: Sequence[OutcomeOfTest]) -> bytes:
     """The document. ``project`` is the name of the project."""
     failed = [outcome for outcome in outcomes if outcome.failure]
     counts = {"tests": str(len(outcomes)), "failures": str(len(failed)), "errors": "0"}

@@ -58,7 +58,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class TestOutcome:
+class OutcomeOfTest:
     """What became of a test."""
 
     test: LoadedTest
@@ -68,7 +68,7 @@ class TestOutcome:
     failure: Failure | None
 
 
-def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[TestOutcome]:
+def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[OutcomeOfTest]:
     """Run ``tests``, those of each source together. They have tables of their own: nothing changes in the workspace of
     ``project``.
 
@@ -104,7 +104,7 @@ def _import_validator(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 def _run_tests_of_source(
     spark: SparkSession, project: Project, folder: Path, tests: Mapping[LoadedTest, datetime], pool: Executor
-) -> Iterator[TestOutcome]:
+) -> Iterator[OutcomeOfTest]:
     """Run ``tests`` of one source, each with the time at which its records arrive (UTC). What Spark does for one test
     runs in ``pool``, while this thread reads the cases of another.
     """
@@ -123,7 +123,7 @@ def _run_tests_of_source(
             name: ExpectedRows(test, metric, outcome.rows[name].schema) for name, metric in test.metrics.items()
         }
         failure = _failure_as_given(test, expected, outcome) or _failure_in_cases(expected, found)
-        yield TestOutcome(test, 1 + len(found), monotonic() - began, failure)
+        yield OutcomeOfTest(test, 1 + len(found), monotonic() - began, failure)
 
 
 def _failure_in_cases(

@@ -12,7 +12,7 @@ from hourline import load_project
 from hourline.cli.test import say_outcome
 from hourline.metric_tests.junit import junit_xml
 from hourline.metric_tests.record_test import record_test
-from hourline.metric_tests.run_tests import TestOutcome, run_tests
+from hourline.metric_tests.run_tests import OutcomeOfTest, run_tests
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import parse_hour
 from hourline_core.model.loaded_tests import load_tests
@@ -140,12 +140,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcomes(project: Path) -> Iterator[Mapping[str, TestOutcome]]:
+def outcomes(project: Path) -> Iterator[Mapping[str, OutcomeOfTest]]:
     declared = load_project(project)
     yield {outcome.test.name: outcome for outcome in run_tests(declared, load_tests(declared))}
 
 
-def test_all_ways_to_read_the_records_give_the_expected_rows(outcomes: Mapping[str, TestOutcome]) -> None:
+def test_all_ways_to_read_the_records_give_the_expected_rows(outcomes: Mapping[str, OutcomeOfTest]) -> None:
     assert {
         name: outcome.failure for name, outcome in outcomes.items() if name in ("passing", "blocked", "recorded")
     } == {
@@ -166,7 +166,7 @@ def test_a_recorded_test_has_the_records_and_rows_of_the_hour(project: Path) -> 
 
 
 def test_the_first_difference_is_shown_as_a_table(
-    outcomes: Mapping[str, TestOutcome], capsys: pytest.CaptureFixture[str]
+    outcomes: Mapping[str, OutcomeOfTest], capsys: pytest.CaptureFixture[str]
 ) -> None:
     say_outcome(outcomes["wrong"])
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
@@ -181,7 +181,7 @@ def test_the_first_difference_is_shown_as_a_table(
     ]
 
 
-def test_junit_has_each_test_and_what_differs(outcomes: Mapping[str, TestOutcome]) -> None:
+def test_junit_has_each_test_and_what_differs(outcomes: Mapping[str, OutcomeOfTest]) -> None:
     root = ET.fromstring(junit_xml("shop", list(outcomes.values())))  # noqa: S314 (written above)
     assert root.attrib == {"tests": "5", "failures": "2", "errors": "0"}
     cases: dict[str, Any] = {case.attrib["name"]: case.find("failure") for case in root.iter("testcase")}
@@ -190,7 +190,7 @@ def test_junit_has_each_test_and_what_differs(outcomes: Mapping[str, TestOutcome
     assert "views, 3, 2" in cases["wrong"].text
 
 
-def test_a_case_in_which_the_layers_differ_is_named(outcomes: Mapping[str, TestOutcome]) -> None:
+def test_a_case_in_which_the_layers_differ_is_named(outcomes: Mapping[str, OutcomeOfTest]) -> None:
     """The speed layer counts a duplicate beyond the horizon, until its hour is recomputed."""
     failure = outcomes["beyond"].failure
     assert failure is not None
