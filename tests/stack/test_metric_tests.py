@@ -1,14 +1,17 @@
 """`hourline test`: both layers give the expected rows, however the records are cut; and what is shown if they do not."""
 
 import json
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from typer.testing import CliRunner
 
 from hourline import load_project
+from hourline.cli import app
 from hourline.cli.test import say_outcome
 from hourline.metric_tests.junit import junit_xml
 from hourline.metric_tests.record_test import record_test
@@ -20,6 +23,7 @@ from hourline_core.runtime.spark import spark_session, stop_spark
 from serving_layer import connect
 from speed_layer.import_files import find_history, import_files
 from tests.support.project_files import write_project
+from tests.support.shown import ROOT
 
 FILES = {
     "hourline.yaml": "",
@@ -72,7 +76,7 @@ PASSING = f"""
       half_hours:
         - {{window_start: 2026-03-02T08:00Z, last: /shop/b, mean: 0.15, state: revised}}
         - {{window_start: 2026-03-02T08:30Z, last: /shop/a, mean: 0.3, state: revised}}
-        - {{window_start: 2026-03-02T09:30Z, last: /help/x, mean: 5, state: final}}
+        - {{window_start: 2026-03-02T09:30Z, last: /help/x, mean: 5, state: provisional}}
       days:
         - {{window_start: 2026-03-02T00:00Z, views: 6, paid: 5.6, pages: 3}}
 """
@@ -140,9 +144,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcomes(project: Path) -> Iterator[Mapping[str, OutcomeOfTest]]:
+def outcomes(project: Path) -> Mapping[str, OutcomeOfTest]:
     declared = load_project(project)
-    yield {outcome.test.name: outcome for outcome in run_tests(declared, load_tests(declared))}
+    return {outcome.test.name: outcome for outcome in run_tests(declared, load_tests(declared))}
 
 
 def test_all_ways_to_read_the_records_give_the_expected_rows(outcomes: Mapping[str, OutcomeOfTest]) -> None:
@@ -176,7 +180,7 @@ def test_the_first_difference_is_shown_as_a_table(
         "2026-03-02 08:00  shop     views   3         2",
         "2026-03-02 09:00                   no row    views 1, paid None, pages 0",
         "2026-03-02 09:00  shop             views 1   no row",
-        "1 record(s) are rejected (invalid JSON: unexpected end of the record), expected are 0",
+        "1 record(s) are rejected (invalid JSON: the object does not end, at byte 1), expected are 0",
         "again: hourline test wrong; expected in tests/wrong.yaml:10",
     ]
 
@@ -194,5 +198,31 @@ def test_a_case_in_which_the_layers_differ_is_named(outcomes: Mapping[str, Outco
     """The speed layer counts a duplicate beyond the horizon, until its hour is recomputed."""
     failure = outcomes["beyond"].failure
     assert failure is not None
-    assert failure.sentence == "cut 0: one micro-batch, no recompute: the rows of 'touches' differ"
+    assert failure.sentence == (
+        "cut 1: micro-batches of 1 and 3 records, a recompute after 1: the rows of 'touches' differ"
+    )
     assert failure.lines[-1].endswith("n, 1, 2")
+
+
+def test_the_tests_of_the_demo_pass_and_find_a_broken_declaration(tmp_path: Path) -> None:
+    """Both declarations of traffic are in one project, since each start of Spark takes seconds."""
+    shutil.copytree(ROOT / "examples" / "nyc_flights", tmp_path, dirs_exist_ok=True)
+    (recorded,) = (tmp_path / "tests").glob("traffic_*.yaml")
+    broken = (tmp_path / "metrics" / "traffic.yaml").read_text(encoding="utf-8").replace("mean(delay)", "max(delay)")
+    (tmp_path / "metrics" / "broken.yaml").write_text(broken, encoding="utf-8")
+    of_broken = recorded.read_text(encoding="utf-8").replace("  traffic:", "  broken:")
+    (tmp_path / "tests" / "broken.yaml").write_text(of_broken, encoding="utf-8")
+    ran = CliRunner().invoke(app, ["test", "--project", str(tmp_path), "--junit", str(tmp_path / "j.xml")])
+    assert ran.exit_code == 1, ran.output
+    assert [" ".join(line.split()) for line in ran.stdout.splitlines()] == [
+        "blocked_hour: passed, read in 24 ways",
+        "broken: failed, as given: the rows of 'broken' differ",
+        "hour column expected found",
+        "2013-01-01 10:00 mean_delay 0.5 4",
+        "again: hourline test broken; expected in tests/broken.yaml:13",
+        "late_flight: passed, read in 28 ways",
+        f"{recorded.stem}: passed, read in 28 ways",
+        "nyc_flights: 3 passed, 1 failed",
+    ]
+    assert len(list(ET.parse(tmp_path / "j.xml").iter("failure"))) == 1  # noqa: S314 (written above)
+    assert not (tmp_path / ".hourline" / "tables").exists()
