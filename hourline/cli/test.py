@@ -21,7 +21,7 @@ _SHOWN = 20
 
 def test(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEST]...", help="The tests to run.", show_default="all")
+        list[str] | None, typer.Argument(metavar="TEST", help="The tests to run.", show_default="all")
     ] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
@@ -35,8 +35,8 @@ def test(
         ),
     ] = None,
 ) -> None:
-    """Run the tests in tests/. The records of each are read in many ways: cut at each place, in 20 seeded splits, and
-    as given. Both layers must give the expected rows each time. No Kafka is needed, and the workspace stays as it is.
+    """Run the tests of the metrics, in tests/. The records of each are read in many ways: cut at each place, in 20
+    seeded splits, and as given. Both layers must give the expected rows each time. No Kafka is needed, and the workspace stays as it is.
     The exit status is 1 when a test fails.
     """
     declared = load(project, workspace)
@@ -80,8 +80,8 @@ def say_outcome(outcome: "OutcomeOfTest") -> None:
         say_table(difference.columns, difference.rows[:_SHOWN])
         if (more := len(difference.rows) - _SHOWN) > 0:
             say(f"and {more} more")
-        if failure.rejected:
-            say(failure.rejected)
+        if failure.told:
+            say(failure.told)
     say(f"again: hourline test {outcome.test.name}; expected in {outcome.test.place('expect')}")
 
 

@@ -19,6 +19,7 @@ from hourline.metric_tests.cases import Case, cases_of
 from hourline.metric_tests.expected_rows import Difference, ExpectedRows
 from hourline.metric_tests.prepared_source import PreparedSource
 from hourline_core.compute.check import refuse_unresolved
+from hourline_core.errors import DeclarationError
 from hourline_core.model import Project
 from hourline_core.model.given_records import RECOMPUTES
 from hourline_core.model.hours import wall_clock
@@ -32,19 +33,21 @@ _AS_GIVEN = "as given"
 
 @dataclass(frozen=True)
 class Failure:
-    """The first difference of a test."""
+    """Why a test fails: the first difference, or a mistake in the test."""
 
     case: str
     """How the records were read and recomputed."""
     difference: Difference | None
-    """None: only the number of rejected records differs."""
-    rejected: str | None
-    """What is wrong with that number, in a sentence. None: nothing."""
+    """None: no row differs."""
+    told: str | None
+    """What else is wrong, in a sentence: with the number of rejected records, or with values of the test, with file and
+    line.
+    """
 
     @property
     def sentence(self) -> str:
         """What differs, and in which case."""
-        what = self.rejected if self.difference is None else f"the rows of '{self.difference.metric}' differ"
+        what = self.told if self.difference is None else f"the rows of '{self.difference.metric}' differ"
         return f"{self.case}: {what}"
 
     @property
@@ -53,7 +56,7 @@ class Failure:
         lines = [self.sentence]
         if self.difference:
             lines += [", ".join(map(str, row)) for row in (self.difference.columns, *self.difference.rows)]
-            lines += [self.rejected] if self.rejected else []
+            lines += [self.told] if self.told else []
         return lines
 
 
@@ -72,7 +75,7 @@ def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[Outcome
     """Run ``tests``, those of each source together. They have tables of their own: nothing changes in the workspace of
     ``project``.
 
-    Raises DeclarationError when Spark does not resolve a declaration, or an expected value is none of its column.
+    Raises DeclarationError when Spark does not resolve a declaration.
     """
     if any(item in RECOMPUTES for test in tests for item in test.declared.given):
         # Great Expectations takes seconds to import. Spark starts meanwhile.
@@ -119,11 +122,18 @@ def _run_tests_of_source(
         cases = cases_of(len(test.declared.records))
         found = {case: prepared.rows(test, case) for case in cases}
         outcome = as_given[test].result()
+        failure = _find_failure(test, outcome, found)
+        yield OutcomeOfTest(test, 1 + len(found), monotonic() - began, failure)
+
+
+def _find_failure(test: LoadedTest, outcome: Outcome, found: Mapping[Case, Mapping[str, pa.Table]]) -> Failure | None:
+    try:
         expected = {
             name: ExpectedRows(test, metric, outcome.rows[name].schema) for name, metric in test.metrics.items()
         }
-        failure = _failure_as_given(test, expected, outcome) or _failure_in_cases(expected, found)
-        yield OutcomeOfTest(test, 1 + len(found), monotonic() - began, failure)
+    except DeclarationError as error:
+        return Failure("before it is compared", None, "; ".join(str(error).splitlines()))
+    return _failure_as_given(test, expected, outcome) or _failure_in_cases(expected, found)
 
 
 def _failure_in_cases(
