@@ -36,8 +36,8 @@ def test(
     ] = None,
 ) -> None:
     """Run the tests of the metrics, in tests/. The records of each are read in many ways: cut at each place, in 20
-    seeded splits, and as given. Both layers must give the expected rows each time. No Kafka is needed, and the workspace stays as it is.
-    The exit status is 1 when a test fails.
+    seeded splits, and as given. Both layers must give the expected rows each time. No Kafka is needed, and the
+    workspace stays as it is. The exit status is 1 when a test fails.
     """
     declared = load(project, workspace)
     if record is not None:

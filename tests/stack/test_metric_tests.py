@@ -32,7 +32,7 @@ FILES = {
         fields: {id: string, at: {type: string, required: true}, page: string, price: double, tags: json}
         event_time: at
         id: id
-        id_horizon: 1m
+        id_horizon: 90m
         derived: {section: "split_part(page, '/', 2)"}
         grace: 30m
     """,
@@ -40,7 +40,7 @@ FILES = {
         source: clicks
         dimensions: [section]
         measures: {views: count, paid: sum(price), pages: distinct(page)}
-        
+
     """,
     "metrics/half_hours.yaml": """
         source: clicks
@@ -73,7 +73,7 @@ PASSING = f"""
         - {{hour: 2026-03-02T09:00Z, section: null, views: 1, paid: null, pages: 0, state: final}}
         - {{hour: 2026-03-02T09:00Z, section: help, views: 1, paid: 5, state: final}}
       half_hours:
-        - {{window_start: 2026-03-02T08:00Z, last: /shop/b, mean: 0.15, state: revised}}
+        - {{window_start: 2026-03-02T08:00Z, last: /shop/b, mean: 0.15, state: provisional}}
         - {{window_start: 2026-03-02T08:30Z, last: /shop/a, mean: 0.3, state: provisional}}
         - {{window_start: 2026-03-02T09:30Z, last: /help/x, mean: 5, state: provisional}}
       days:
