@@ -66,7 +66,7 @@ class OutcomeOfTest:
 
     test: LoadedTest
     ways: int
-    """The number of ways in which its records were read, including the last one."""
+    """The number of ways in which its records were read, with the one as given."""
     seconds: float
     failure: Failure | None
 
@@ -113,17 +113,20 @@ def _run_tests_of_source(
     """
     (source,) = {test.source.name: test.source for test in tests}.values()
     prepared = PreparedSource(spark, _within(project, folder / "of_sources" / source.name, list(tests)), source, tests)
-    as_given = {
-        test: pool.submit(run_as_given, spark, _within(project, folder / "as_given" / test.name, [test]), test, arrived)
-        for test, arrived in tests.items()
-    }
-    for test in tests:
-        began = monotonic()
-        cases = cases_of(len(test.declared.records))
-        found = {case: prepared.rows(test, case) for case in cases}
-        outcome = as_given[test].result()
-        failure = _find_failure(test, outcome, found)
-        yield OutcomeOfTest(test, 1 + len(found), monotonic() - began, failure)
+    as_given = []
+    for number, (test, arrived) in enumerate(tests.items()):
+        # A file may have a name that is not fit for tables.
+        own = _within(project, folder / "as_given" / source.name / str(number), [test])
+        as_given.append(pool.submit(run_as_given, spark, own, test, arrived))
+    try:
+        for test, running in zip(tests, as_given, strict=True):
+            began = monotonic()
+            found = {case: prepared.rows(test, case) for case in cases_of(len(test.declared.records))}
+            failure = _find_failure(test, running.result(), found)
+            yield OutcomeOfTest(test, 1 + len(found), monotonic() - began, failure)
+    finally:
+        for running in as_given:
+            running.cancel()
 
 
 def _find_failure(test: LoadedTest, outcome: Outcome, found: Mapping[Case, Mapping[str, pa.Table]]) -> Failure | None:
