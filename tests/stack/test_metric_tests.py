@@ -183,7 +183,7 @@ def test_a_case_in_which_the_layers_differ_is_named(outcomes: Mapping[str, Outco
     failure = outcomes["beyond"].failure
     assert failure is not None
     assert failure.sentence == (
-        "cut 1: micro-batches of 1 and 3 records, a recompute after 1: the rows of 'views' differ"
+        "cut 3: micro-batches of 3 and 1 records, a recompute after 3: the rows of 'views' differ"
     )
     assert failure.lines[-1].endswith("None, views, 1, 2")
 
