@@ -40,6 +40,8 @@ def test(
     workspace stays as it is. The exit status is 1 when a test fails.
     """
     declared = load(project, workspace)
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise UsageError(f"--junit {junit}: there is no folder {junit.parent}, allowed is a file in one that is there")
     if record is not None:
         if names or junit:
             raise UsageError("give --record alone: it writes a test, and runs none")

@@ -214,3 +214,12 @@ def test_the_tests_of_the_demo_pass_and_find_a_broken_declaration(tmp_path: Path
     ]
     assert len(list(ET.parse(tmp_path / "j.xml").iter("failure"))) == 1  # noqa: S314 (written above)
     assert not (tmp_path / ".hourline" / "tables").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("example", ["clickstream", "word_count"])
+def test_the_tests_of_the_other_examples_pass(tmp_path: Path, example: str) -> None:
+    """Sessions, days in a zone and a keyed fold; and records that become several events."""
+    shutil.copytree(ROOT / "examples" / example, tmp_path, dirs_exist_ok=True)
+    ran = CliRunner().invoke(app, ["test", "--project", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
