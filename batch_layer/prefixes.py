@@ -6,12 +6,13 @@ does.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.read_archive import mark_counted
@@ -24,42 +25,33 @@ from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX, SEQUENCE, TOPIC_ID
 
 _PREFIX = f"{SCRATCH_PREFIX}prefix"
-"""int: the number of the prefix that a copy of an event is in."""
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """The events of a topic up to a sequence."""
-
-    topic_id: str
-    last: int
+"""bigint: the number of the prefix that a copy of an event is in."""
 
 
 def compute_prefixes(
-    spark: SparkSession, source: Source, metrics: Sequence[Metric], archive: DeltaTable, prefixes: Sequence[Prefix]
-) -> Mapping[str, Sequence[pa.Table]]:
-    """By metric, the tiles of each of ``prefixes``, as a recompute of all hours gives them. ``archive`` is the events
-    table of ``source``. Raises UnresolvedError, and PySparkException when Spark fails.
+    spark: SparkSession, source: Source, metrics: Sequence[Metric], archive: DeltaTable, topics: Mapping[str, int]
+) -> Mapping[str, Mapping[str, Sequence[pa.Table]]]:
+    """By metric and topic id, the tiles of the events up to each sequence, from 1 on, as a recompute of all hours gives
+    them. ``archive`` is the events table of ``source``. ``topics``: the last sequence of each topic id.
+
+    Raises UnresolvedError, and PySparkException when Spark fails.
     """
+    firsts = dict(zip(topics, accumulate(topics.values(), initial=0), strict=False))
+    numbers = F.lit(None).cast("array<bigint>")
+    for topic_id, first in firsts.items():
+        within = F.sequence(F.col(SEQUENCE) + F.lit(first - 1), F.lit(first + topics[topic_id] - 1).cast("bigint"))
+        numbers = F.when(F.col(TOPIC_ID) == topic_id, within).otherwise(numbers)
     archived = with_derived(from_archive(read_version(spark, archive), source), source)
-    events = mark_counted(archived.withColumn(_PREFIX, F.explode(_prefixes_of(prefixes))), _with_prefix_in_id(source))
+    events = mark_counted(archived.withColumn(_PREFIX, F.explode(numbers)), _with_prefix_in_id(source))
     tiles = {}
     for metric in metrics:
         plan = plan_aggregation(spark, source, metric)
         of_all, _ = compute_tiles_and_totals(_with_prefix(plan), events)
-        tiles[metric.name] = [_of_prefix(plan, of_all, number) for number in range(len(prefixes))]
+        tiles[metric.name] = {
+            topic_id: [_of_prefix(plan, of_all, first + number) for number in range(topics[topic_id])]
+            for topic_id, first in firsts.items()
+        }
     return tiles
-
-
-def _prefixes_of(prefixes: Sequence[Prefix]) -> Column:
-    """The numbers of the prefixes that an event is in."""
-    of_topics: dict[str, list[Column]] = {}
-    for number, prefix in enumerate(prefixes):
-        of_topics.setdefault(prefix.topic_id, []).append(F.when(F.col(SEQUENCE) <= prefix.last, number))
-    numbers = F.lit(None).cast("array<int>")
-    for topic_id, within in of_topics.items():
-        numbers = F.when(F.col(TOPIC_ID) == topic_id, F.array_compact(F.array(*within))).otherwise(numbers)
-    return numbers
 
 
 def _with_prefix_in_id(source: Source) -> Source:
@@ -71,7 +63,7 @@ def _with_prefix_in_id(source: Source) -> Source:
 
 def _with_prefix(plan: AggregationPlan) -> AggregationPlan:
     metric = plan.metric.model_copy(update={"dimensions": {_PREFIX: _PREFIX, **plan.metric.dimensions}})
-    return replace(plan, metric=metric, schema=plan.schema.append(pa.field(_PREFIX, pa.int32())))
+    return replace(plan, metric=metric, schema=plan.schema.append(pa.field(_PREFIX, pa.int64())))
 
 
 def _of_prefix(plan: AggregationPlan, tiles: pa.Table, number: int) -> pa.Table:

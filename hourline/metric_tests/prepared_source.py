@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from batch_layer.prefixes import Prefix, compute_prefixes
+from batch_layer.prefixes import compute_prefixes
 from hourline.metric_tests.cases import Case
 from hourline.metric_tests.merged_tables import Final, MergedTables
 from hourline_core.compute.aggregation import plan_aggregation
@@ -29,8 +29,6 @@ class _Prepared:
     positions: Positions
     hours: Sequence[frozenset[datetime]]
     """By number of records, the hours (UTC) of the events among the first ones."""
-    first_prefix: int
-    """The number of the prefix with its first record alone. The next ones have a record more each."""
 
 
 class PreparedSource:
@@ -48,7 +46,6 @@ class PreparedSource:
         plans = [plan_aggregation(spark, source, metric) for metric in self._metrics]
         self._merged = MergedTables(project, source, plans)
         self._tests: dict[str, _Prepared] = {}
-        prefixes: list[Prefix] = []
         files: list[NewFile] = []
         for test, arrived in tests.items():
             positions = rehearsal.positions(rehearsal.evaluate(test.declared.records, test.name, arrived))
@@ -56,12 +53,12 @@ class PreparedSource:
             for read in positions.each:
                 files += read.part.events
                 hours.append(hours[-1] | read.part.topics[test.name].hours.keys())
-            self._tests[test.name] = _Prepared(positions, hours, len(prefixes))
-            prefixes += [Prefix(test.name, read.sequence) for read in positions.each]
+            self._tests[test.name] = _Prepared(positions, hours)
         archive = rehearsal.tables.events
         if files:
             rehearsal.tables.append_files(archive, files, 1)
-        self._prefixes = compute_prefixes(spark, source, self._metrics, archive, prefixes)
+        topics = {test.name: len(test.declared.records) for test in tests}
+        self._prefixes = compute_prefixes(spark, source, self._metrics, archive, topics)
 
     def rows(self, test: LoadedTest, case: Case) -> dict[str, pa.Table]:
         """The rows of each metric of ``test`` once its records were read and recomputed as ``case`` says."""
@@ -79,15 +76,15 @@ class PreparedSource:
         final = {}
         if case.recomputes:
             for metric in self._metrics:
-                final[metric.name] = Final(self._recomputed(prepared, metric.name, after), cutoffs)
+                final[metric.name] = Final(self._recomputed(test, metric.name, after), cutoffs)
         return self._merged.rows(reads, final, test.metrics)
 
-    def _recomputed(self, prepared: _Prepared, metric: str, after: Mapping[datetime, int]) -> pa.Table:
+    def _recomputed(self, test: LoadedTest, metric: str, after: Mapping[datetime, int]) -> pa.Table:
         """The tiles of the hours of ``after``, each as recomputed after that number of records."""
-        tiles = self._prefixes[metric]
+        tiles = self._prefixes[metric][test.name]
         kept = []
         for records in set(after.values()):
-            of_prefix = tiles[prepared.first_prefix + records - 1]
+            of_prefix = tiles[records - 1]
             hours = [hour for hour, number in after.items() if number == records]
             kept.append(of_prefix.filter(pc.is_in(of_prefix["hour"], pa.array(hours, of_prefix["hour"].type))))
         return pa.concat_tables([tiles[0].slice(0, 0), *kept])
