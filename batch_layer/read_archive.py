@@ -138,12 +138,8 @@ class ArchivedEvents:
         return parts
 
     def mark_counted(self) -> DataFrame:
-        """All events, with COUNTS: the first event of an id in an hour counts if it fulfils the source's ``where``.
-        Each event without an id counts.
-        """
-        events = mark_first(self._events, self._source)
-        condition = F.expr(attempt(self._source.where or "true"))
-        return events.withColumn(COUNTS, F.coalesce(F.col(IS_FIRST) & condition, F.lit(False))).drop(IS_FIRST)
+        """All events, with COUNTS."""
+        return mark_counted(self._events, self._source)
 
     def keep_counted_before(self, cutoffs: Mapping[datetime, int]) -> DataFrame:
         """The events that had counted before: up to the earlier cutoff of its hour, the first of each id; after it,
@@ -157,6 +153,15 @@ class ArchivedEvents:
             ),
             self._source,
         )
+
+
+def mark_counted(events: DataFrame, source: Source) -> DataFrame:
+    """The events, which have the derived fields, with COUNTS: the first event of an id in an hour counts if it fulfils
+    the source's ``where``. Each event without an id counts.
+    """
+    condition = F.expr(attempt(source.where or "true"))
+    counts = F.coalesce(F.col(IS_FIRST) & condition, F.lit(False))
+    return mark_first(events, source).withColumn(COUNTS, counts).drop(IS_FIRST)
 
 
 def _without_replaced(standing: DataFrame, decoded: DataFrame, last: Column) -> DataFrame:

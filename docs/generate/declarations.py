@@ -23,6 +23,7 @@ from hourline_core.model import (
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.finding_bounds import Bound, ShareBound, SizeBound, SourceFindings, TimeBound
+from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.metric_window import MetricWindow, SizeForm
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
@@ -31,7 +32,7 @@ from hourline_core.model.topics import TopicPattern
 
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
-file in `metrics/`. A measure of your own is a file in `measures/` or `folds/`.
+file in `metrics/`. A test of metrics is a file in `tests/`. A measure of your own is a file in `measures/` or `folds/`.
 [Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
 `hourline schema` prints JSON Schemas of these files for editors.
 """
@@ -103,6 +104,7 @@ def page() -> str:
         *_part(3, _TITLES[History], History),
         *_part(2, "Metrics over metrics", Rollup),
         *_part(2, _TITLES[Expectation], Expectation, head="part"),
+        *_part(2, "Tests of metrics", MetricTest),
         *_part(2, "Settings", Settings),
         *(text for name, section in _sections().items() for text in _part(3, name, section, prefix=f"{name}.")),
     )

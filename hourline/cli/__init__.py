@@ -46,6 +46,7 @@ from hourline.cli import (
     speed,
     sql,
     status,
+    test,
     up,
     verify,
 )
@@ -96,7 +97,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
-    "Build": (init.init, check.check, show.show, graph.graph, schema.schema, advise.app, expectations.app),
+    "Build": (init.init, check.check, test.test, show.show, graph.graph, schema.schema, advise.app, expectations.app),
     "Run": (up.up, down.down, replay.replay, import_.import_, speed.speed, airflow.app),
     "Recompute": (
         plan.plan,

@@ -6,6 +6,7 @@ from pydantic.json_schema import models_json_schema
 
 from hourline_core.model.base import Declaration
 from hourline_core.model.metric import Metric
+from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
@@ -15,11 +16,12 @@ KINDS: dict[str, tuple[type[Declaration], ...]] = {
     "settings": (Settings,),
     "source": (Source,),
     "metric": (Metric, Rollup),
+    "test": (MetricTest,),
 }
 
 
 def json_schema(kind: str | None = None) -> dict[str, Any]:
-    """The schema of one kind of file: ``settings``, ``source`` or ``metric``. Without a kind, of all three."""
+    """The schema of one kind of file: ``settings``, ``source``, ``metric`` or ``test``. None: of all."""
     models = [model for one, models in KINDS.items() if kind in (None, one) for model in models]
     references, schema = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = _allow_file_forms(schema["$defs"])

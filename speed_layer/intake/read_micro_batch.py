@@ -6,11 +6,10 @@ from datetime import datetime
 from itertools import count
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.ledger.source_clock import SourceClock
-from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
 from speed_layer.commit.offset_order import OffsetsReached
 from speed_layer.commit.source_tables import SourceTables
@@ -18,7 +17,7 @@ from speed_layer.intake.deduplication import Deduplicator
 from speed_layer.intake.micro_batch_size import MicroBatchSize, TaskBounds
 from speed_layer.intake.part import IDS, Assignment, Part, sum_of
 from speed_layer.intake.record_rows import is_full
-from speed_layer.intake.tasks import Tasks
+from speed_layer.intake.tasks import Evaluated, Tasks
 from speed_layer.kafka.record_origin import Origin
 from speed_layer.recovery.reprocessing import Reprocessing
 
@@ -50,7 +49,7 @@ class MicroBatchReader:
     """Reads the micro-batches of one source, one after the other. ``size`` bounds the next one.
 
     ``tasks`` runs the tasks of each. Reading depends on no commit, so the next one can be read while one is committed.
-    ``clock`` (UTC) only dates them.
+    ``clock`` (UTC) dates them, and says when the records arrive.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class MicroBatchReader:
         return self._reprocessing.is_met(topic_ids)
 
     def read(
-        self, evaluated: DataFrame, origin: Origin, ends: Mapping[tuple[str, int], int], sequence: int
+        self, evaluated: Evaluated, origin: Origin, ends: Mapping[tuple[str, int], int], sequence: int
     ) -> Read | None:
         """Run the tasks on ``evaluated``, what ``RecordPlan.apply`` gives for records of ``origin``, to be committed as
         ``sequence``. It depends on no commit, unless a topic is new, and changes no table. ``ends`` are one past the
@@ -97,7 +96,7 @@ class MicroBatchReader:
             sequence,
             dict(origin.topic_ids),
             self._read_up_to,
-            wall_clock(),
+            started,
             self._reprocessing.counted_within(spans),
             origin.history,
         )
@@ -113,7 +112,7 @@ class MicroBatchReader:
         self._read_up_to = clock
         return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
 
-    def _run(self, evaluated: DataFrame, assignment: Assignment, bounds: TaskBounds) -> Part:
+    def _run(self, evaluated: Evaluated, assignment: Assignment, bounds: TaskBounds) -> Part:
         """What the tasks tell. If an id was seen before, all of them run again, and mark its event as a duplicate. The
         files of the run before are deleted.
 

@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ _BYTES_OF_CHUNK = 64 << 20
 _ROWS_OF_BATCH, _SMALL_ROWS_OF_BATCH = 10_000, 250
 _BYTES_OF_BATCH, _NO_LIMIT = 64 << 20, (1 << 31) - 1
 
+Evaluated: TypeAlias = DataFrame | pa.Table
+"""Evaluated records, as ``RecordPlan.apply`` gives them."""
+
 
 class Tasks:
     """Runs the tasks of micro-batches: ``records`` is what Spark evaluates, ``plan`` what they do with it."""
@@ -37,11 +40,14 @@ class Tasks:
         self._pickled = pickle.dumps(plan)
         self._nested: bool | None = None
 
-    def run(self, evaluated: DataFrame, assignment: Assignment, bounds: TaskBounds) -> list[Part]:
-        """Run the tasks of one micro-batch, as the one Spark job. ``evaluated`` is what ``records.apply`` gives.
+    def run(self, evaluated: Evaluated, assignment: Assignment, bounds: TaskBounds) -> list[Part]:
+        """Run the tasks of one micro-batch, as the one Spark job. ``evaluated`` is what ``records.apply`` gives. If it
+        is in the memory of this process, there is one task, and this process runs it.
 
         Raises what has ended the work of a task, and PySparkException when Spark fails.
         """
+        if isinstance(evaluated, pa.Table):
+            return [build_part(self._pickled, assignment, evaluated.to_batches())]
         spark = evaluated.sparkSession
         tasks = min(bounds.tasks, spark.sparkContext.defaultParallelism)
         work = partial(_work, self._pickled, assignment)

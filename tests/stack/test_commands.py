@@ -13,11 +13,14 @@ from tests.support.stack_project import StackProject
 def test_what_only_spark_finds_is_found_before_anything_runs(tmp_path: Path) -> None:
     flow = PROJECT["metrics/flow.yaml"].replace("sum(weight)", "sum(wieght)").replace("mean(speed)", "mean(belt)")
     fragile = PROJECT["metrics/fragile.yaml"].replace("where: fragile and", "where: fragil and")
-    write_project(tmp_path, {**PROJECT, "metrics/flow.yaml": flow, "metrics/fragile.yaml": fragile})
+    test = "given: [x]\nexpect: {flwo: []}\n"
+    files = {"metrics/flow.yaml": flow, "metrics/fragile.yaml": fragile, "tests/t.yaml": test}
+    write_project(tmp_path, {**PROJECT, **files})
     said = hourline("check", folder=tmp_path, status=1).splitlines()
     assert "metrics/flow.yaml:8: measures.weight" in said[0]
     assert "did you mean 'weight'?" in said[0]
     assert any("metrics/fragile.yaml:12: where" in line and "did you mean 'fragile'?" in line for line in said), said
+    assert said[-1] == "tests/t.yaml:2: expect.flwo: there is no metric 'flwo' — did you mean 'flow'?"
     assert not (tmp_path / ".hourline" / "tables").exists()
 
 

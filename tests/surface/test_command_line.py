@@ -70,6 +70,13 @@ REVERSED = "the range 2024-05-06T22:00Z to 2024-05-06T20:00Z is reversed; give t
         (["advise", "grace", "scans"], "nothing of 'scans' is archived yet"),
         (["schema", "metrics"], "did you mean 'metric'?"),
         (["show", "flwo"], "there is no metric 'flwo' — did you mean 'flow'?"),
+        (["test", "late"], "there is no test 'late'"),
+        (["test"], "write tests/NAME.yaml, or record one with --record METRIC HOUR"),
+        (["test", "--junit", "no/where.xml"], "the folder"),
+        (["test", "late", "--record", "flow", "2024-05-06T20"], "give --record alone"),
+        (["test", "--record", "flwo", "2024-05-06T20"], "there is no metric 'flwo' — did you mean 'flow'?"),
+        (["test", "--record", "flow", "noon"], "'noon' is not an hour"),
+        (["test", "--record", "flow", "2024-05-06T20"], "'flow' has no hour 2024-05-06T20:00Z"),
     ],
 )
 def test_a_wrong_argument_gets_one_sentence(failing: Failing, declared: Path, arguments: list[str], said: str) -> None:

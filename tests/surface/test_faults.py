@@ -39,6 +39,7 @@ COMMANDS = [
 ]
 OTHERS = [
     ["check"],
+    ["test"],
     ["show", "flow"],
     ["graph"],
     ["advise", "grace", "scans"],

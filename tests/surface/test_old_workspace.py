@@ -81,6 +81,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "followers",
         "recompute|--problem|0123abcd",
         "explain|views_by_page|2026-03-02T08",
+        "test|--record|views_by_page|2026-03-02T08",
         "export|old.duckdb",
         "sql",
         "shell",

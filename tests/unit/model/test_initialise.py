@@ -9,6 +9,7 @@ import pytest
 from hourline.initialise import initialise
 from hourline_core.errors import UsageError
 from hourline_core.model import load_project
+from hourline_core.model.loaded_tests import load_tests
 
 
 def test_init_writes_a_project_that_loads(tmp_path: Path) -> None:
@@ -19,8 +20,10 @@ def test_init_writes_a_project_that_loads(tmp_path: Path) -> None:
         "metrics/load_by_country.yaml",
         "metrics/views_by_page.yaml",
         "sources/pageviews.yaml",
+        "tests/late_view.yaml",
     ]
     project = load_project(tmp_path / "new", {})
+    assert [test.name for test in load_tests(project, {})] == ["late_view"]
     (source,) = project.sources.values()
     assert [metric.name for metric in project.metrics_of(source.name)] == ["load_by_country", "views_by_page"]
     events = [json.loads(line) for line in (tmp_path / "new" / "events.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -31,6 +34,14 @@ def test_init_writes_a_project_that_loads(tmp_path: Path) -> None:
     assert len({event["view_id"] for event in events}) < len(events)
     hours = [event["viewed_at"][:13] for event in events]
     assert hours != sorted(hours)
+
+
+def test_init_empty_writes_settings_and_folders_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    assert initialise(folder, empty=True) == [folder / "hourline.yaml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["hourline.yaml", "metrics", "sources", "tests"]
+    (folder / "sources" / "s.yaml").write_text("topic: t\nfields: {a: string}\nevent_time: a\n", encoding="utf-8")
+    assert list(load_project(folder, {}).sources) == ["s"]
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:

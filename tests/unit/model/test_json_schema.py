@@ -38,7 +38,9 @@ def test_the_schema_has_the_short_forms() -> None:
     assert references <= definitions.keys()
 
 
-@pytest.mark.parametrize(("kind", "model"), [("settings", "Settings"), ("source", "Source"), ("metric", "Metric")])
+@pytest.mark.parametrize(
+    ("kind", "model"), [("settings", "Settings"), ("source", "Source"), ("metric", "Metric"), ("test", "MetricTest")]
+)
 def test_the_schema_of_one_kind_knows_the_keys_of_the_template(tmp_path: Path, kind: str, model: str) -> None:
     schema = json_schema(kind)
     references = [form["$ref"] for form in schema.get("anyOf", [schema])]

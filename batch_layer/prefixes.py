@@ -1,0 +1,70 @@
+"""Recomputes the events of a test up to each of its records, all of them at once.
+
+A recompute of each prefix alone would be a Spark job each. Here, an event has a copy for each prefix that it is in. The
+number of the prefix is one more dimension of each metric, and one more part of each id. All else is what a recompute
+does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+
+from batch_layer.read_archive import mark_counted
+from batch_layer.tiles_and_totals import compute_tiles_and_totals
+from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.compute.archive import from_archive, read_version
+from hourline_core.compute.resolve import with_derived
+from hourline_core.model import Metric, Source
+from hourline_core.model.expressions import attempt
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX, SEQUENCE, TOPIC_ID
+
+_PREFIX = f"{SCRATCH_PREFIX}prefix"
+"""bigint: the number of the prefix that a copy of an event is in."""
+
+
+def compute_prefixes(
+    spark: SparkSession, source: Source, metrics: Sequence[Metric], archive: DeltaTable, topics: Mapping[str, int]
+) -> Mapping[str, Mapping[str, Sequence[pa.Table]]]:
+    """By metric and topic id, the tiles of the events up to each sequence, from 1 on, as a recompute of all hours gives
+    them. ``archive`` is the events table of ``source``. ``topics``: the last sequence of each topic id.
+
+    Raises UnresolvedError, and PySparkException when Spark fails.
+    """
+    firsts = dict(zip(topics, accumulate(topics.values(), initial=0), strict=False))
+    numbers = F.lit(None).cast("array<bigint>")
+    for topic_id, first in firsts.items():
+        within = F.sequence(F.col(SEQUENCE) + F.lit(first - 1), F.lit(first + topics[topic_id] - 1).cast("bigint"))
+        numbers = F.when(F.col(TOPIC_ID) == topic_id, within).otherwise(numbers)
+    archived = with_derived(from_archive(read_version(spark, archive), source), source)
+    events = mark_counted(archived.withColumn(_PREFIX, F.explode(numbers)), _with_prefix_in_id(source))
+    tiles = {}
+    for metric in metrics:
+        plan = plan_aggregation(spark, source, metric)
+        of_all, _ = compute_tiles_and_totals(_with_prefix(plan), events)
+        tiles[metric.name] = {
+            topic_id: [_of_prefix(plan, of_all, first + number) for number in range(topics[topic_id])]
+            for topic_id, first in firsts.items()
+        }
+    return tiles
+
+
+def _with_prefix_in_id(source: Source) -> Source:
+    if source.id is None:
+        return source
+    identity = attempt(source.id)
+    return source.model_copy(update={"id": f"if({identity} IS NULL, NULL, struct({_PREFIX}, {identity}))"})
+
+
+def _with_prefix(plan: AggregationPlan) -> AggregationPlan:
+    metric = plan.metric.model_copy(update={"dimensions": {_PREFIX: _PREFIX, **plan.metric.dimensions}})
+    return replace(plan, metric=metric, schema=plan.schema.append(pa.field(_PREFIX, pa.int64())))
+
+
+def _of_prefix(plan: AggregationPlan, tiles: pa.Table, number: int) -> pa.Table:
+    return tiles.filter(pc.equal(tiles[_PREFIX], number)).select(plan.schema.names)
