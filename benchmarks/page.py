@@ -21,6 +21,7 @@ BENCHMARKS = [
     "windows",
     "growth",
     "start",
+    "small_hours",
     "memory",
     "idle",
     "many_sources",
