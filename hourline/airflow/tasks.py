@@ -53,7 +53,8 @@ def recompute_range(settings: Settings) -> dict[str, Any]:
     the open ones. Returns what ``report_audit`` takes. Raises AirflowSkipException when there are none.
     """
     parameters = get_current_context()["params"]
-    open_hours = "--include-open" if parameters["include_open"] else "--skip-open"
+    # A DAG file that was copied from an older version has no such parameter.
+    open_hours = "--include-open" if parameters.get("include_open") else "--skip-open"
     now = "; with the param include_open, this DAG recomputes them now"
     options = (open_hours, *_chosen_metrics())
     return _recompute_range(settings, "backfill", parameters["from"], parameters["to"], *options, advice=now)
