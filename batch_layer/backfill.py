@@ -48,6 +48,8 @@ class Backfill:
     """By declaration (metric_hash), the highest versions of final, and of staged for blocked hours, that counted
     when it began.
     """
+    skipped: list[PlannedHour] = field(default_factory=list)
+    """The open hours that are left out."""
 
     def run(
         self,
@@ -85,10 +87,15 @@ class Backfill:
 
 
 def plan_backfill(
-    project: Project, hours: HourRange, metrics: list[str] | None = None, clock: Clock = wall_clock
+    project: Project,
+    hours: HourRange,
+    metrics: list[str] | None = None,
+    clock: Clock = wall_clock,
+    *,
+    skip_open: bool = False,
 ) -> Backfill:
-    """Plan all hours of the range (of ``metrics``, or all) that a source has. An interrupted backfill of the same range
-    and metrics is resumed. Changes nothing. Raises TableError.
+    """Plan all hours of the range (of ``metrics``, or all) that a source has; with ``skip_open``, those that have
+    closed. An interrupted backfill of the same range and metrics is resumed. Changes nothing. Raises TableError.
     """
     key = f"{hours} {sorted(metrics) if metrics else 'all'}"
     file = project.workspace / "backfills" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
@@ -103,7 +110,9 @@ def plan_backfill(
         newest = HourVersions(covered.pinned(), max(covered.staged_versions(), default=None))
         # A declaration that was changed since the interruption is not remembered: all its hours are done again.
         pinned[name] = remembered.pinned.get(name, newest) if remembered else newest
-    wanted = plan_range(project, hours, metrics, clock)
+    every = plan_range(project, hours, metrics, clock)
+    skipped = [item for item in every if skip_open and not item.closed]
+    wanted = [item for item in every if item.closed or not skip_open]
 
     def find_left(wanted: list[PlannedHour]) -> list[PlannedHour]:
         return [item for item in wanted if not _is_done(item, pinned[f"{item.metric}_{declarations[item.metric]}"])]
@@ -122,6 +131,7 @@ def plan_backfill(
         file,
         plan_again,
         pinned,
+        skipped,
     )
 
 

@@ -2,6 +2,9 @@
 
     airflow backfill create --dag-id <project>.backfill --from-date 2026-01-01 --to-date 2026-01-31
 
+Open hours are left out and named in the log. The hourly run recomputes them once they have closed. If a day has no hour
+to recompute, its tasks are skipped.
+
 Between two jobs the hourly run has its turn. A backfill that was interrupted goes on where it was. The DAG has no other
 runs: `<project>.recompute_range` takes any range of hours.
 """
@@ -34,7 +37,7 @@ with DAG(
 
     @task(pool=BACKFILL_POOL)
     def recompute() -> dict[str, Any]:
-        """Recompute, audit and publish every hour of the day."""
+        """Recompute, audit and publish the closed hours of the day."""
         return backfill_day(settings)
 
     @task(pool=BACKFILL_POOL, retries=0)

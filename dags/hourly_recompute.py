@@ -1,7 +1,8 @@
 """Every hour: recompute what has closed since, and what late events have revised.
 
 A run has the partition of its hour. It recomputes whatever `hourline plan` lists, in one Spark job. What a failed or
-skipped run has left behind, the next one does. A run of a backfill recomputes its own hour in any case.
+skipped run has left behind, the next one does. A run of a backfill recomputes its own hour in any case once it has
+closed.
 """
 
 from datetime import UTC, datetime

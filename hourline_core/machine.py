@@ -54,7 +54,10 @@ def _of_disk(number: int | None, folder: Path | str) -> Told | None:
         errno.EFBIG: f"a file in {folder} has reached the limit of a file's size (`ulimit -f`); raise the limit",
         errno.EROFS: f"{folder} is read-only; make it writable",
         errno.EIO: f"the disk of {folder} failed to read or write (input/output error); look at it",
-        errno.ENOLCK: f"the disk of {folder} gives no file locks; use a --workspace on another disk",
+        errno.ENOLCK: (
+            f"the disk of {folder} gives no file locks; use a workspace on another disk "
+            "(--workspace, or `workspace` in hourline.yaml)"
+        ),
     }
     files = f"the limit of open files ({_limit(resource.RLIMIT_NOFILE)}, `ulimit -n`) is reached; raise it"
     sentences |= {errno.EMFILE: files, errno.ENFILE: files}

@@ -12,6 +12,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert
 from hourline.airflow.alerts import late_run_alert, on_failed_run
 from hourline_core.errors import SetupError
 from hourline_core.model import load_project
+from hourline_core.model.loading import SETTINGS_FILE
 from hourline_core.model.schedule import ScheduleSettings
 
 
@@ -47,7 +48,14 @@ class Settings:
 
     @classmethod
     def of_project(cls, folder: str, workspace: str | None = None) -> "Settings":
-        """The project in ``folder``. ``workspace`` overrides its own. Raises DeclarationError, UsageError."""
+        """The project in ``folder``. ``workspace`` overrides its own. Raises SetupError when there is none,
+        DeclarationError, UsageError.
+        """
+        if not (Path(folder) / SETTINGS_FILE).is_file():
+            raise SetupError(
+                f"{folder} is no Hourline project, it has no {SETTINGS_FILE}; set HOURLINE_PROJECT to the project's "
+                "folder in Airflow's environment, or name it in the DAG file, if that calls Settings.of_project"
+            )
         project = load_project(Path(folder), workspace=Path(workspace) if workspace else None)
         return cls(
             project.identifier,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from hourline.airflow.commands import log, run_command, run_for_results
 from hourline.airflow.settings import Settings
@@ -29,27 +29,35 @@ def plan_hours(settings: Settings) -> dict[str, Any] | None:
 def recompute_hours(settings: Settings) -> dict[str, Any]:
     """Recompute what `hourline plan` lists; in a run of Airflow's backfill, the run's own hour.
 
-    Returns what ``report_audit`` takes.
+    Returns what ``report_audit`` takes. Raises AirflowSkipException when there is no closed hour to recompute in a run
+    of Airflow's backfill.
     """
     hour = _own_hour()
     if hour and _is_forced():
-        return _recompute(settings, "recompute", "--from", hour_text(hour), "--to", hour_text(hour + HOUR))
-    return _recompute(settings, "recompute")
+        return _recompute_range(settings, "recompute", hour_text(hour), hour_text(hour + HOUR), "--skip-open")
+    return _outcome(_recompute(settings, "recompute"))
 
 
 def backfill_day(settings: Settings) -> dict[str, Any]:
-    """Recompute every hour of the day (UTC) of the run's partition. Returns what ``report_audit`` takes."""
+    """Recompute the closed hours of the day (UTC) of the run's partition. Returns what ``report_audit`` takes. Raises
+    AirflowSkipException when there are none.
+    """
     context: Any = get_current_context()
     day = context["partition_date"].astimezone(UTC)
-    return _backfill(settings, hour_text(day), hour_text(day + timedelta(days=1)))
+    first, end = hour_text(day), hour_text(day + timedelta(days=1))
+    return _recompute_range(settings, "backfill", first, end, "--skip-open", *_chosen_metrics())
 
 
 def recompute_range(settings: Settings) -> dict[str, Any]:
-    """Recompute every hour of the range in the run's parameters ``from`` and ``to``. Returns what ``report_audit``
-    takes.
+    """Recompute the closed hours of the range in the run's parameters ``from`` and ``to``; with ``include_open``, also
+    the open ones. Returns what ``report_audit`` takes. Raises AirflowSkipException when there are none.
     """
     parameters = get_current_context()["params"]
-    return _backfill(settings, parameters["from"], parameters["to"])
+    # A DAG file that was copied from an older version has no such parameter.
+    open_hours = "--include-open" if parameters.get("include_open") else "--skip-open"
+    now = "; with the param include_open, this DAG recomputes them now"
+    options = (open_hours, *_chosen_metrics())
+    return _recompute_range(settings, "backfill", parameters["from"], parameters["to"], *options, advice=now)
 
 
 def report_audit(recomputed: dict[str, Any]) -> None:
@@ -82,18 +90,43 @@ def maintain_tables(settings: Settings) -> None:
     run_command(settings, "maintain")
 
 
-def _backfill(settings: Settings, first: str, end: str) -> dict[str, Any]:
-    """Recompute the hours from ``first`` to ``end``, of the metrics in the run's parameters."""
-    metrics = [word for metric in get_current_context()["params"]["metrics"] or [] for word in ("--metric", metric)]
-    return _recompute(settings, "backfill", "--from", first, "--to", end, *metrics)
+def _chosen_metrics() -> list[str]:
+    """The options for the metrics in the run's parameters."""
+    return [word for metric in get_current_context()["params"]["metrics"] or [] for word in ("--metric", metric)]
+
+
+def _recompute_range(
+    settings: Settings, command: str, first: str, end: str, *options: str, advice: str = ""
+) -> dict[str, Any]:
+    """Run a command that recomputes the hours from ``first`` to ``end``, and log which open hours it has left out, with
+    ``advice``. Returns what ``report_audit`` takes. Raises AirflowSkipException when there was no hour to recompute.
+    """
+    results = _recompute(settings, command, "--from", first, "--to", end, *options)
+    if results["open"]:
+        hours = "; ".join(f"{source}: {', '.join(hours)}" for source, hours in results["open"].items())
+        log.warning(
+            "left out, since not closed yet: %s; the hourly run recomputes them once they have closed%s", hours, advice
+        )
+    if not results["hours"]:
+        raise AirflowSkipException(
+            f"nothing to recompute: no hour from {first} to {end} has closed yet"
+            if results["open"]
+            else f"nothing to recompute: no source has an hour from {first} to {end}; clear this task to run it again "
+            "once there are events"
+        )
+    return _outcome(results)
 
 
 def _recompute(settings: Settings, *command: str) -> dict[str, Any]:
-    """Run a command that recomputes. Returns what was blocked, the reports of the audits, and the open findings."""
+    """Run a command that recomputes. Returns its results since the run began."""
     context: Any = get_current_context()
     # Counted from the run's start, to include what an earlier try blocked before it was killed.
     since = context["dag_run"].start_date.isoformat(timespec="microseconds")
-    results = run_for_results(settings, *command, "--since", since)
+    return run_for_results(settings, *command, "--since", since)
+
+
+def _outcome(results: dict[str, Any]) -> dict[str, Any]:
+    """What was blocked, the reports of the audits, and the open findings."""
     return {name: results[name] for name in ("blocked", "reports", "findings")}
 
 

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.backfill_run import hours_of, run_backfill
-from hourline.cli.chosen_hours import chosen_metrics, note_pending, past_range, refuse_open
-from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, Workspace, load
+from hourline.cli.chosen_hours import (
+    chosen_metrics,
+    note_pending,
+    nothing_in,
+    past_range,
+    refuse_open,
+    takes_open,
+)
+from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, SkipOpen, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline.cli.progress import in_words
-from hourline.cli.recompute_report import exit_if_blocked, hours_in_words, write_results
-from hourline_core.model.hours import HOUR, wall_clock
+from hourline.cli.recompute_report import exit_if_blocked, hours_in_words, report_open, write_results
+from hourline_core.model.hours import HOUR, parse_range, wall_clock
 
 if TYPE_CHECKING:
     from batch_layer.backfill import Backfill
@@ -33,25 +40,28 @@ def backfill(
         bool, typer.Option("--dry-run", help="Only show what would be recomputed, why, and how long it may take.")
     ] = False,
     include_open: IncludeOpen = False,
+    skip_open: SkipOpen = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
     """Recompute every hour of a range. The stream and the hourly recompute can run at the same time. If the backfill is
     interrupted, the same command continues it.
     """
+    any_hour = takes_open(include_open, skip_open)
     declared = load(project, workspace)
     from batch_layer.backfill import plan_backfill
     from batch_layer.decoding.to_decode import sources_to_decode
 
     metrics = chosen_metrics(declared, metric)
-    hours = past_range(start, end)
+    hours = parse_range(start, end) if any_hour else past_range(start, end)
     began = wall_clock()
-    planned = plan_backfill(declared, hours, metrics)
-    if not include_open:
+    planned = plan_backfill(declared, hours, metrics, skip_open=skip_open)
+    if not any_hour:
         _check_open(planned.wanted, dry_run)
+    report_open(planned.skipped)
     if not planned.wanted and not sources_to_decode(declared):
-        say("nothing to recompute: no source has an hour in that range")
-        write_results(results, declared, since or began, hours)
+        say(nothing_in(hours, all_open=bool(planned.skipped)))
+        write_results(results, declared, since or began, hours, count=0, skipped=planned.skipped)
         note_pending(declared)
         return
     every, left = hours_of(planned.wanted), hours_of(planned.left)
@@ -64,7 +74,8 @@ def backfill(
         note_pending(declared)
     else:
         outcome = run_backfill(planned)
-        write_results(results, declared, since or began, hours)
+        count = len(every.union(*(one.hours for one in outcome)))
+        write_results(results, declared, since or began, hours, count=count, skipped=planned.skipped)
         note_pending(declared)
         exit_if_blocked(outcome)
 
@@ -75,7 +86,7 @@ def _check_open(planned: list["PlannedHour"], dry_run: bool) -> None:
         refuse_open(planned)
     elif still_open := [item for item in planned if not item.closed]:
         hours = hours_in_words(hours_of(still_open))
-        note(f"not closed yet, and refused without --include-open: {hours}")
+        note(f"not closed yet, and refused without --skip-open or --include-open: {hours}")
 
 
 def _say_plan(planned: "Backfill") -> None:

@@ -26,13 +26,35 @@ def past_range(start: str, end: str) -> HourRange:
     return hours
 
 
+def takes_open(include_open: bool, skip_open: bool) -> bool:
+    """Whether a range may have open hours, and hours in the future: if an option says what becomes of them. Raises
+    UsageError when both options are given.
+    """
+    if include_open and skip_open:
+        raise UsageError(
+            "give --skip-open or --include-open, not both: --skip-open leaves open hours out, --include-open does not"
+        )
+    return include_open or skip_open
+
+
 def refuse_open(planned: list["PlannedHour"]) -> None:
     """Raise UsageError when an hour of ``planned`` has not closed."""
     if still_open := [item for item in planned if not item.closed]:
         raise UsageError(
             f"{hour_text(still_open[0].hour)} has not closed yet: its events may still be arriving; "
-            "give --include-open to recompute it all the same"
+            "give --skip-open to leave open hours out, or --include-open to recompute them all the same"
         )
+
+
+def nothing_in(hours: HourRange | None, *, all_open: bool) -> str:
+    """Why there is nothing to recompute in ``hours``. None: in the plan. ``all_open``: its hours were left out."""
+    if hours is None:
+        return "nothing to recompute"
+    if all_open:
+        return "nothing to recompute: no hour of that range has closed yet"
+    if hours.start > wall_clock():
+        return f"nothing to recompute: that range lies in the future; it is now {hour_text(wall_clock())}"
+    return "nothing to recompute: no source has an hour in that range"
 
 
 def note_pending(project: "Project") -> bool:

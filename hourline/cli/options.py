@@ -57,7 +57,8 @@ Format = Annotated[ReportFormat, typer.Option("--format", "-f", help="Print text
 
 OneHour = Annotated[str | None, typer.Option("--hour", help="Show only this hour (UTC), such as 2013-01-05T14.")]
 Metrics = Annotated[list[str] | None, typer.Option("--metric", "-m", help="Only this metric. May be repeated.")]
-IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Include hours that have not closed yet.")]
+IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Also recompute hours that have not closed yet.")]
+SkipOpen = Annotated[bool, typer.Option("--skip-open", help="Leave out hours that have not closed yet, and name them.")]
 Results = Annotated[Path | None, typer.Option("--results", help="Also write the outcome to this file, as JSON.")]
 Since = Annotated[
     datetime | None,

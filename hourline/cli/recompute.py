@@ -5,14 +5,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hourline.cli.chosen_hours import chosen_metrics, note_pending, past_range, refuse_open
+from hourline.cli.chosen_hours import (
+    chosen_metrics,
+    note_pending,
+    nothing_in,
+    past_range,
+    refuse_open,
+    takes_open,
+)
 from hourline.cli.findings import note_findings
-from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, Workspace, load
+from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, SkipOpen, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.recompute_report import (
     exit_if_blocked,
     report_decoded,
     report_left_out,
+    report_open,
     report_published,
     report_waiting,
     start_in_words,
@@ -20,7 +28,7 @@ from hourline.cli.recompute_report import (
 )
 from hourline.exit_status import FOUND
 from hourline_core.errors import UsageError
-from hourline_core.model.hours import wall_clock
+from hourline_core.model.hours import parse_range, wall_clock
 
 if TYPE_CHECKING:
     from batch_layer.plan import PlannedHour
@@ -37,6 +45,7 @@ def recompute(
         str | None, typer.Option("--problem", help="The id of a problem, from `hourline quality`: all its hours.")
     ] = None,
     include_open: IncludeOpen = False,
+    skip_open: SkipOpen = False,
     results: Results = None,
     since: Since = None,
 ) -> None:
@@ -47,8 +56,9 @@ def recompute(
     """
     if (start is None) != (end is None):
         raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")
-    if problem is not None and (start is not None or metric or include_open):
+    if problem is not None and (start is not None or metric or include_open or skip_open):
         raise UsageError("give --problem alone: it names its hours and metrics")
+    any_hour = takes_open(include_open, skip_open)
     declared = load(project, workspace)
     from batch_layer.decoding.to_decode import sources_to_decode
     from batch_layer.findings import look_and_record
@@ -58,7 +68,8 @@ def recompute(
 
     metrics = chosen_metrics(declared, metric)
     began = wall_clock()
-    hours = None if start is None or end is None else past_range(start, end)
+    choose_range = parse_range if any_hour else past_range
+    hours = None if start is None or end is None else choose_range(start, end)
 
     def make_plan() -> "list[PlannedHour]":
         if problem is not None:
@@ -67,9 +78,16 @@ def recompute(
             return plan_hours(declared, metrics)
         return plan_range(declared, hours, metrics)
 
-    planned = make_plan()
+    def plan_closed() -> "list[PlannedHour]":
+        return [item for item in make_plan() if item.closed]
+
+    planned, skipped = make_plan(), []
     if hours is not None and not include_open:
-        refuse_open(planned)
+        if not skip_open:
+            refuse_open(planned)
+        skipped = [item for item in planned if not item.closed]
+        planned = [item for item in planned if item.closed]
+        report_open(skipped)
     done: list[Recomputed] = []
     if planned or sources_to_decode(declared):
         if planned:
@@ -84,12 +102,13 @@ def recompute(
             on_left_out=report_left_out,
             on_published=report_published,
             on_decoded=report_decoded,
-            plan_again=make_plan,
+            plan_again=make_plan if hours is None or include_open else plan_closed,
         )
     if not planned and not done:
-        say("nothing to recompute" + ("" if hours is None else ": no source has an hour in that range"))
+        say(nothing_in(hours, all_open=bool(skipped)))
     findings = look_and_record(declared, on_waiting=report_waiting)
-    write_results(results, declared, since or began, hours, findings)
+    to_do = len({item.hour for item in planned}.union(*(one.hours for one in done)))
+    write_results(results, declared, since or began, hours, findings, count=to_do, skipped=skipped)
     note_pending(declared)
     note_findings(findings)
     exit_if_blocked(done)

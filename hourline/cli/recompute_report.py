@@ -39,6 +39,12 @@ def report_left_out(left_out: list["PlannedHour"]) -> None:
     say(f"left out {hours}, of {metrics}: recomputed by another process meanwhile")
 
 
+def report_open(skipped: list["PlannedHour"]) -> None:
+    """Print which hours are left out, since they have not closed yet."""
+    if skipped:
+        note(f"left out, since not closed yet: {_by_metric((item.metric, item.hour) for item in skipped)}")
+
+
 def report_decoded(source: str, events: int) -> None:
     """Print that a chunk of a source's archived records was decoded anew."""
     note(f"{source}: {events:,} event(s) decoded anew, as today's declaration says")
@@ -58,16 +64,24 @@ def write_results(
     since: datetime,
     hours: HourRange | None,
     findings: Sequence["Finding"] = (),
+    *,
+    count: int,
+    skipped: Iterable["PlannedHour"] = (),
 ) -> None:
     """Write what was recomputed of ``hours`` (None: all) since a moment (UTC), and the open ``findings``, to the file
-    of --results, as JSON.
+    of --results, as JSON. ``count`` is the number of hours that were to be recomputed. ``skipped`` are the open hours
+    that were left out; they are written by source.
     """
     if file is not None:
         from batch_layer.recompute_outcome import results_since
 
         names = ("source", "subject", "severity", "sentence")
         told = [{name: getattr(one, name) for name in names} for one in findings]
-        file.write_text(json.dumps({**results_since(project, since, hours), "findings": told}))
+        still_open: dict[str, list[str]] = {}
+        for source, hour in sorted({(item.source, item.hour) for item in skipped}):
+            still_open.setdefault(source, []).append(hour_text(hour))
+        outcome = {**results_since(project, since, hours), "findings": told, "hours": count, "open": still_open}
+        file.write_text(json.dumps(outcome))
 
 
 def exit_if_blocked(done: Iterable["Recomputed"]) -> None:

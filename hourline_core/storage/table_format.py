@@ -18,6 +18,6 @@ def refuse_other_format(table: DeltaTable, uri: str) -> None:
     if written != current:
         raise OldWorkspaceError(
             f"the table at {uri} was written by Hourline {written}, and Hourline {current} cannot read such a "
-            f"workspace: use another --workspace (and other `tables:`, if hourline.yaml names some), or continue with "
-            f"Hourline {written}"
+            "workspace: use another one (--workspace, or `workspace` in hourline.yaml, and other `tables:`, if it "
+            f"names some), or continue with Hourline {written}"
         )

@@ -52,6 +52,19 @@ def test_a_late_event_does_not_make_an_hour_be_done_twice(tmp_path: Path) -> Non
     assert next((item.hour, item.reason) for item in plan(tables.project)) == (hour(0), "revised")
 
 
+def test_open_hours_are_skipped_also_when_it_is_planned_again(tmp_path: Path) -> None:
+    tables = BareTables(tmp_path, [0, 1, 3])
+    tables.start()
+    tables.micro_batch(3)
+    planned = plan_backfill(tables.project, ALL, ["totals"], skip_open=True)
+    assert hours_of(planned) == {"totals": [0, 1], "odd": []}
+    assert [item.hour for item in planned.skipped] == [hour(2), hour(3)]
+    assert planned.plan_again
+    assert planned.plan_again() == planned.left
+    every = plan_backfill(tables.project, ALL, ["totals"])
+    assert (hours_of(every), every.skipped) == ({"totals": [0, 1, 2, 3], "odd": []}, [])
+
+
 def test_what_it_remembers_must_be_readable(tmp_path: Path) -> None:
     tables = started(tmp_path, [0])
     planned = plan_backfill(tables.project, ALL)

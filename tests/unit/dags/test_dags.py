@@ -113,6 +113,27 @@ def test_without_a_project_airflow_says_what_is_missing(monkeypatch: pytest.Monk
         Settings.of_environment()
 
 
+def test_a_folder_without_a_project_is_refused_by_the_name_of_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOURLINE_PROJECT", str(tmp_path))
+    with pytest.raises(SetupError) as refused:
+        Settings.of_environment()
+    assert str(refused.value) == (
+        f"{tmp_path} is no Hourline project, it has no hourline.yaml; set HOURLINE_PROJECT to the project's folder in "
+        "Airflow's environment, or name it in the DAG file, if that calls Settings.of_project"
+    )
+
+
+def test_open_hours_are_a_param_of_the_dag_of_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    initialise(tmp_path / "shop")
+    dags = read_dag_files(monkeypatch, tmp_path / "shop").dags
+    params = dags["shop.recompute_range"].params
+    assert sorted(params) == ["from", "include_open", "metrics", "to"]
+    assert (params["include_open"], params.get_param("include_open").schema["type"]) == (False, "boolean")
+    assert sorted(dags["shop.backfill"].params) == ["metrics"]
+
+
 def test_the_workspace_of_the_environment_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     initialise(tmp_path / "shop")
     monkeypatch.setenv("HOURLINE_PROJECT", str(tmp_path / "shop"))
