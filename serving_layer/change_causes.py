@@ -1,4 +1,6 @@
-"""Why the results of an hour have changed between two snapshots."""
+"""Why the results of an hour have changed between two snapshots. `docs/guides/follow-changes.md` lists the causes. Those
+without a name here are the causes of drift.
+"""
 
 import duckdb
 
@@ -8,20 +10,6 @@ from serving_layer.connection import Connection
 
 NEW, LATE, IMPORT = "new", "late", "import"
 DECLARATION, RESET, ACCEPTED, RECOMPUTED = "declaration", "reset", "accepted", "recomputed"
-
-CAUSES = {
-    NEW: "events came before the hour had closed",
-    LATE: "events came after the hour had closed",
-    IMPORT: "history was imported",
-    "duplicate": "duplicates that provisional results had counted were left out by a recompute",
-    DECLARATION: "the metric or its source is declared in another way",
-    ACCEPTED: "a person has accepted the hour",
-    RESET: "the source or the metric was reset",
-    "rounding": "a recompute has added up in another order",
-    "unexplained": "a recompute found another value, and nothing of the above explains it",
-    RECOMPUTED: "the hour was recomputed, and nothing of the above applies",
-}
-"""By name, what each cause means."""
 
 
 def keep_causes(
