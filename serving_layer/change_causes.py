@@ -1,5 +1,5 @@
-"""Why the results of an hour have changed between two snapshots. `docs/guides/follow-changes.md` lists the causes. Those
-without a name here are the causes of drift.
+"""Why the results of an hour have changed between two snapshots. `docs/guides/follow-changes.md` lists the causes.
+Those without a name here are the causes of drift.
 """
 
 import duckdb
