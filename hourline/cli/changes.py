@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hourline.cli.options import ProjectFolder, Workspace, load
-from hourline.cli.output import note, say_json, say_result
-from hourline.cli.query import ResultFormat
+from hourline.cli.output import json_text, note, say_json, say_result
+from hourline.cli.query import FormatOfResult, Output, ResultFormat
 from hourline_core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -32,12 +32,8 @@ def changes(
     ] = None,
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    format: Annotated[
-        ResultFormat, typer.Option("--format", "-f", help="The format of the result.")
-    ] = ResultFormat.TABLE,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")
-    ] = None,
+    format: FormatOfResult = ResultFormat.TABLE,
+    output: Output = None,
 ) -> None:
     """Show how the results differ from earlier ones, and why."""
     if format is ResultFormat.TABLE and output:
@@ -57,8 +53,12 @@ def changes(
             if shown.rows:
                 say_result(shown.columns, shown.rows, shown.numbers)
             note(_summary(connection, rows, before.token))
-        elif format is ResultFormat.JSON and output is None:
-            say_json({"since": before.token, "token": connection.token, "changes": _as_objects(connection, rows)})
+        elif format is ResultFormat.JSON:
+            changed = {"since": before.token, "token": connection.token, "changes": _as_objects(connection, rows)}
+            if output:
+                output.write_text(f"{json_text(changed)}\n", encoding="utf-8")
+            else:
+                say_json(changed)
         else:
             write(connection, rows, format.value, output)
         # Also a program needs it, for the next time.

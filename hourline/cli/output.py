@@ -52,10 +52,15 @@ def note(text: str) -> None:
 
 
 def say_json(value: Any) -> None:
-    """Print ``value`` as JSON, with moments as ISO text in UTC. Decimals are numbers. NaN and infinities, which JSON
-    lacks, are null.
+    """Print ``value`` as ``json_text`` writes it."""
+    say_raw(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """``value`` as JSON, with moments as ISO text in UTC. Decimals are numbers. NaN and infinities, which JSON lacks,
+    are null.
     """
-    say_raw(json.dumps(_plain(value), indent=2, default=_encode, allow_nan=False))
+    return json.dumps(_plain(value), indent=2, default=_encode, allow_nan=False)
 
 
 def say_table(

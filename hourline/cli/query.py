@@ -23,16 +23,16 @@ class ResultFormat(StrEnum):
     PARQUET = "parquet"
 
 
+FormatOfResult = Annotated[ResultFormat, typer.Option("--format", "-f", help="The format of the result.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")]
+
+
 def query(
     sql: Annotated[str, typer.Argument(help="One SELECT in DuckDB's SQL over the metrics and the other views.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
-    format: Annotated[
-        ResultFormat, typer.Option("--format", "-f", help="The format of the result.")
-    ] = ResultFormat.TABLE,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")
-    ] = None,
+    format: FormatOfResult = ResultFormat.TABLE,
+    output: Output = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Fail if the result includes hours that are missing, blocked or incomplete."),

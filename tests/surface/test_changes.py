@@ -68,6 +68,8 @@ def test_programs_get_the_same_in_each_format(site: Visits) -> None:
         "after": "2",
         "causes": ["late"],
     }
+    changes(site, "--since", SINCE, "--format", "json", "--output", str(site.project.root / "changes.json"))
+    assert json.loads((site.project.root / "changes.json").read_text()) == found
     lines = changes(site, "--since", SINCE, "--format", "jsonl").stdout.splitlines()
     assert [json.loads(line)["after"] for line in lines] == [one["after"] for one in found["changes"]]
     with serving(site.project) as client:
