@@ -6,7 +6,7 @@ Open hours are left out and named in the log. The hourly run recomputes them onc
 to recompute, its tasks are skipped.
 
 Between two jobs the hourly run has its turn. A backfill that was interrupted goes on where it was. The DAG has no other
-runs: `<project>.recompute_range` takes any range of hours.
+runs: `<project>.recompute_range` takes any range of hours, and starts Spark once for all of them.
 """
 
 from datetime import UTC, datetime

@@ -3,8 +3,8 @@
 Open hours are left out and named in the log, unless `include_open` is true. If the range has no hour to recompute, the
 tasks are skipped.
 
-The range is recomputed by 24 hours in one Spark job. Between two jobs the hourly run has its turn. A run that was
-interrupted goes on where it was.
+Spark starts once for the whole range. A job has 24 hours, or more if they have few events. Between two jobs the hourly
+run has its turn. A run that was interrupted goes on where it was.
 """
 
 from typing import Any
