@@ -238,7 +238,7 @@ def test_ctrl_c_ends_a_replay_with_the_number_that_was_sent(bootstrap: str, topi
             while not any(latest for _, latest in topic_offsets(bootstrap, topic, {}).values()):
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=600)
         finally:
             process.kill()
     sent = sum(map(len, consume(bootstrap, topic).values()))

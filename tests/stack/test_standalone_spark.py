@@ -25,7 +25,7 @@ def test_a_recompute_on_a_standalone_spark_gives_the_same_answers(
             env={**os.environ, "KAFKA": project.kafka, "SPARK_MASTER": spark.master},
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -34,4 +34,4 @@ def without(
     }
     environment |= {"KAFKA": project.kafka} if project else {}
     command = [sys.executable, "-c", BLOCK.format(names=names) + script]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)

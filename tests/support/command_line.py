@@ -30,7 +30,7 @@ def hourline(*arguments: str, folder: Path, status: int) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=600,
         check=False,
     )
     assert done.returncode == status, done.stdout + done.stderr

@@ -130,7 +130,7 @@ class KafkaCluster:
 
     def leader(self, topic: str) -> Node:
         """A node that leads a partition of ``topic``. If there are several, it is not the controller."""
-        partitions = self.admin().list_topics(topic, timeout=30).topics[topic].partitions.values()
+        partitions = self.admin().list_topics(topic, timeout=600).topics[topic].partitions.values()
         return self.nodes[max(partition.leader for partition in partitions) - 1]
 
     def wait_until_whole(self) -> None:

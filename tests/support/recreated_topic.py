@@ -18,5 +18,5 @@ def delete_topic(kafka: str, topic: str) -> None:
     client = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     client.delete_topics([topic])[topic].result(30)
     deadline = time.monotonic() + 120
-    while topic in client.list_topics(timeout=30).topics:
+    while topic in client.list_topics(timeout=600).topics:
         assert time.monotonic() < deadline, f"{topic} is still there"

@@ -67,7 +67,7 @@ class SentProject:
             client.create_partitions([NewPartitions(topic, number)])[topic].result(30)
             deadline = time.monotonic() + 120
             # Else it refuses to send to those that it does not know.
-            while len(self.producer.list_topics(topic, timeout=30).topics[topic].partitions) < number:
+            while len(self.producer.list_topics(topic, timeout=600).topics[topic].partitions) < number:
                 assert time.monotonic() < deadline, f"{topic} has no {number} partitions"
         self.partitions[source] = number
 

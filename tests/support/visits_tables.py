@@ -122,7 +122,7 @@ def serving(project: Project, environ: dict[str, str] | None = None, **serve: An
     """A client of a server of its own, on a real socket."""
     with (
         Server(serve_settings(project, **serve), environ=environ or {}) as server,
-        httpx.Client(base_url=server.url, timeout=60) as client,
+        httpx.Client(base_url=server.url, timeout=600) as client,
     ):
         yield client
 

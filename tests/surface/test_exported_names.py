@@ -47,5 +47,5 @@ def test_the_probe_sees_an_engine() -> None:
 def imported_by(statement: str) -> set[str]:
     """Those of ENGINES that a fresh Python has imported after ``statement``."""
     script = f"{statement}\nimport sys\nprint(*(name for name in {ENGINES} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
     return set(done.stdout.split())

@@ -211,7 +211,7 @@ def test_a_garbage_sketch_is_told_in_one_sentence(failing: Failing, kept: Path, 
 def test_a_command_does_without_a_closed_stream(kept: Path, command: str, closed: str, status: int) -> None:
     (kept / ".hourline" / "logs").mkdir()
     script = f"KAFKA={NO_KAFKA} exec {sys.executable} -m hourline {command} --project {kept} {closed}>&-"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, bool(done.stdout)) == (status, status == 0 and closed != "1"), done
 
 
@@ -258,13 +258,13 @@ def run_in_shell(
     script = f"exec {sys.executable} -m hourline {command}"
     environment = {**os.environ, "KAFKA": NO_KAFKA, "HOURLINE_PROJECT": str(folder), **environment}
     return subprocess.run(
-        ["sh", "-c", script], env=environment, stdout=stdout, stderr=subprocess.PIPE, timeout=120, check=False
+        ["sh", "-c", script], env=environment, stdout=stdout, stderr=subprocess.PIPE, timeout=600, check=False
     )
 
 
 def test_a_limit_of_the_system_is_told_in_one_sentence(kept: Path) -> None:
     limited = f"ulimit -f 1; KAFKA={NO_KAFKA} exec {sys.executable} -m hourline verify --project {kept}"
-    done = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, timeout=600, check=False)
     *_, last = done.stderr.splitlines()
     assert (done.returncode, last.count(f"{kept}/.hourline has reached the limit of a file's size")) == (75, 1), done
     assert "Traceback" not in done.stderr

@@ -329,7 +329,7 @@ def test_more_queries_than_workers_are_told_to_come_again(connection: serving_la
     )
     endless.start()
     try:
-        assert begun.wait(60)
+        assert begun.wait(600)
         with pytest.raises(TooManyError, match="1 free queries run already"):
             running.answer("SELECT 1", connection.database.cursor(), [])
     finally:

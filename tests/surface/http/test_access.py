@@ -41,7 +41,7 @@ def authorizations(token: str) -> list[dict[str, str]]:
 
 
 def test_every_route_wants_a_token_and_some_an_admins(tables: BareTables) -> None:
-    with Server(tables.project, environ=ENVIRON) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+    with Server(tables.project, environ=ENVIRON) as server, httpx.Client(base_url=server.url, timeout=600) as client:
         routes: list[Any] = list(server.routes)  # of several kinds, all with a path
         assert {route.path for route in routes} >= {
             "/api/v1/project",
@@ -195,7 +195,7 @@ def test_tls_is_spoken_where_a_certificate_is_set(tables: BareTables, tmp_path: 
     with Server(serve_settings(tables.project, certificate=certificate, key=key), environ=ENVIRON) as server:
         assert server.url.startswith("https://127.0.0.1:")
         answer = httpx.get(
-            f"{server.url}/api/v1/project", headers=authorizations(READER)[0], verify=trusting, timeout=60
+            f"{server.url}/api/v1/project", headers=authorizations(READER)[0], verify=trusting, timeout=600
         )
         assert answer.json()["project"] == tables.project.name
     key.write_text("no key")

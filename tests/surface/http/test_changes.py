@@ -63,7 +63,7 @@ def test_a_stream_goes_on_after_a_restart_of_the_server_or_says_that_it_cannot(
 def test_a_server_stops_though_streams_are_open(tables: BareTables) -> None:
     with (
         Server(tables.project, environ={}) as server,
-        httpx.stream("GET", f"{server.url}/api/v1/changes", timeout=30) as stream,
+        httpx.stream("GET", f"{server.url}/api/v1/changes", timeout=600) as stream,
     ):
         lines = stream.iter_lines()
         next_token(lines)

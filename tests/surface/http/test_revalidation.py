@@ -104,7 +104,7 @@ def test_hours_that_pass_by_wall_time_make_another_answer_of_the_same_tables(
     now = [hour(1)]
     with (
         Server(_by_wall_time(tables.project), clock=lambda: now[0], environ={}) as server,
-        httpx.Client(base_url=server.url, timeout=60) as client,
+        httpx.Client(base_url=server.url, timeout=600) as client,
         client.stream("GET", "/api/v1/changes") as stream,
     ):
         lines = stream.iter_lines()
@@ -133,7 +133,7 @@ def test_an_earlier_answer_by_wall_time_is_the_same_at_any_time(
         now[0] = hour(number)
         with Server(_by_wall_time(tables.project), clock=lambda: now[0], environ={}) as server:
             path = f"{server.url}/api/v1/metrics/visits?as_of=p0-clicks.1"
-            answers.append(httpx.get(path, timeout=60))
+            answers.append(httpx.get(path, timeout=600))
     first, second = answers
     assert rows(first, *KEYS) == grouped(VISITS[:5], *KEYS)
     assert (second.content, second.headers["etag"]) == (first.content, first.headers["etag"])

@@ -54,7 +54,7 @@ with Server(project, environ={{}}) as server:
             assert other.stdout is not None
             url = other.stdout.readline().strip()
             for path in paths:
-                mine, theirs = own.get(f"/api/v1/{path}"), httpx.get(f"{url}/api/v1/{path}", timeout=60)
+                mine, theirs = own.get(f"/api/v1/{path}"), httpx.get(f"{url}/api/v1/{path}", timeout=600)
                 assert (mine.content, mine.headers["etag"]) == (theirs.content, theirs.headers["etag"]), path
                 assert mine.status_code == 200
             other.send_signal(signal.SIGKILL)
@@ -75,7 +75,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
         said = process.stdout.readline()
         assert said.startswith("nothing yet is served at http://127.0.0.1:"), process.communicate()
         url = said.split(" at ")[1].split(";")[0]
-        assert httpx.get(f"{url}/health", timeout=30).json() == {"status": "ok"}
+        assert httpx.get(f"{url}/health", timeout=600).json() == {"status": "ok"}
         process.send_signal(signal.SIGINT)
         assert process.communicate()[1] == "stopping\nstopped\n"
         assert process.returncode == 0

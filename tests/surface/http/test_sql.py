@@ -43,7 +43,7 @@ def _server(tables: BareTables, settings: ServeSettings) -> Server:
 
 
 def _client(server: Server, token: str) -> httpx.Client:
-    return httpx.Client(base_url=f"{server.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=300)
+    return httpx.Client(base_url=f"{server.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=600)
 
 
 def _ask(client: httpx.Client, sql: str, **parameters: str) -> httpx.Response:
@@ -120,7 +120,7 @@ def test_a_reader_is_refused(tables: BareTables) -> None:
     with _server(tables, ON) as server, _client(server, READER) as client:
         assert client.get("/project").json()["sql"] is False
         assert _ask(client, "SELECT 1").status_code == 403
-        assert httpx.post(f"{server.url}/api/v1/sql", json={"sql": "SELECT 1"}, timeout=300).status_code == 401
+        assert httpx.post(f"{server.url}/api/v1/sql", json={"sql": "SELECT 1"}, timeout=600).status_code == 401
 
 
 def test_what_is_refused_is_said_in_one_sentence(admin: httpx.Client) -> None:

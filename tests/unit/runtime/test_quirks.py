@@ -13,7 +13,7 @@ from hourline_core.runtime.quirks import interrupts_deferred, java_output_to
 
 
 def python(script: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_the_audit_does_without_what_great_expectations_only_tries_to_import() -> None:
