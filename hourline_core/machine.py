@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hourline_core.error_causes import chain, errno_of, texts_of
-from hourline_core.errors import HourlineError, ResourceError, SetupError
+from hourline_core.errors import HourlineError, ResourceError, SetupError, UsageError
 
 Told = tuple[type[HourlineError], str]
 """The class of an error, and its sentence."""
@@ -45,6 +45,12 @@ def explain_refusal(error: BaseException, around: Surroundings) -> Told | None:
     if no_memory or any(words in text for text in texts for words in (*_NO_MEMORY_WORDS, *_NO_THREAD_WORDS)):
         return ResourceError, _no_memory("\n".join(texts), around)
     return _of_disk(number, _folder(errors, around, number)) or _of_file(error, number, around)
+
+
+def require_folder_of(file: Path) -> None:
+    """Raise UsageError if the folder is not there that ``file`` is to be written into."""
+    if not (folder := file.absolute().parent).is_dir():
+        raise UsageError(f"the folder {folder} is not there; make it, or write elsewhere")
 
 
 def _of_disk(number: int | None, folder: Path | str) -> Told | None:

@@ -12,6 +12,7 @@ from typing import Literal
 import duckdb
 
 from hourline_core.errors import SetupError, TableError, UsageError
+from hourline_core.machine import require_folder_of
 from hourline_core.sql.literals import identifier, literal
 from serving_layer.connection import Connection
 
@@ -53,8 +54,7 @@ def check_target(target: Path, form: Format, overwrite: bool) -> None:
     """Raise UsageError if an export may not be written to ``target``: something is there, or its folder does not
     exist.
     """
-    if not target.absolute().parent.is_dir():
-        raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
+    require_folder_of(target)
     if form == "duckdb" and target.is_dir():
         raise UsageError(f"{target} is a folder; a DuckDB database is a file")
     if target.is_dir():

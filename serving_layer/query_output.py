@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from hourline_core.errors import UsageError
+from hourline_core.machine import require_folder_of
 from hourline_core.sql.literals import identifier
 from serving_layer.bytes_as_text import bytes_as_text
 from serving_layer.connection import Connection
@@ -76,8 +77,8 @@ def write(connection: Connection, query: str, form: str, target: Path | None) ->
     """Write the result of ``query`` as csv, json (one array), jsonl or parquet to ``target``, or to standard output.
     Bytes are as ``bytes_as_text`` shows them, and as they are in parquet. Raises UsageError.
     """
-    if target and not target.absolute().parent.is_dir():
-        raise UsageError(f"the folder {target.absolute().parent} is not there; make it, or write elsewhere")
+    if target:
+        require_folder_of(target)
     # DuckDB writes to files only. Opening /dev/stdout again would truncate a file that standard output is appended to.
     with TemporaryDirectory() as folder:
         path = target or Path(folder) / "result"

@@ -10,6 +10,7 @@ from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import json_text, note, say_json, say_result
 from hourline.cli.query import FormatOfResult, Output, ResultFormat
 from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.machine import require_folder_of
 
 if TYPE_CHECKING:
     from serving_layer.connection import Connection
@@ -56,6 +57,7 @@ def changes(
         elif format is ResultFormat.JSON:
             changed = {"since": before.token, "token": connection.token, "changes": _as_objects(connection, rows)}
             if output:
+                require_folder_of(output)
                 output.write_text(f"{json_text(changed)}\n", encoding="utf-8")
             else:
                 say_json(changed)

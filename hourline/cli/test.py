@@ -9,6 +9,7 @@ from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note, say, say_table, shortest_path
 from hourline.exit_status import MISTAKE
 from hourline_core.errors import UsageError
+from hourline_core.machine import require_folder_of
 from hourline_core.model.hours import parse_hour
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def test(
     workspace stays as it is. The exit status is 1 when a test fails.
     """
     declared = load(project, workspace)
-    if junit is not None and not junit.absolute().parent.is_dir():
-        raise UsageError(f"the folder {junit.absolute().parent} is not there; make it, or write elsewhere")
+    if junit is not None:
+        require_folder_of(junit)
     if record is not None:
         if names or junit:
             raise UsageError("give --record alone: it writes a test, and runs none")

@@ -92,6 +92,10 @@ def test_programs_get_the_same_in_each_format(site: Visits) -> None:
 def test_mistakes_are_one_sentence(site: Visits) -> None:
     refusal = hourline("changes", "load", "--since", SINCE, folder=site.project.root, status=2)
     assert refusal == "hourline: there is no metric 'load' — did you mean 'loads'?\n"
+    nowhere = str(site.project.root / "no/where.json")
+    output = ("--format", "json", "--output", nowhere)
+    refusal = hourline("changes", "--since", SINCE, *output, folder=site.project.root, status=2)
+    assert refusal.endswith(f"the folder {site.project.root / 'no'} is not there; make it, or write elsewhere\n")
     with serving(site.project) as client:
         refused: httpx.Response = client.get("/api/v1/metrics/loads/changes", params={"since": "yesterday"})
         assert (refused.status_code, refused.json()["error"].split(";")[0]) == (
