@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, load
+from hourline.cli.options import AtLeastCounted, ProjectFolder, Wait, Workspace, load, parse_wait
 from hourline.cli.output import say
 from hourline.cli.progress import progress
 from hourline_core.errors import UsageError
@@ -31,17 +31,20 @@ def export(
         bool, typer.Option("--events", help="Also write the events and rejected records of each source.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing export.")] = False,
+    at_least: AtLeastCounted = None,
+    wait: Wait = None,
 ) -> None:
     """Write the results to a DuckDB database or Parquet files. They can be read without Hourline."""
     target = Path(file)
     form: Literal["duckdb", "parquet"] = "duckdb" if (format or _format_of(file)) is ExportFormat.DUCKDB else "parquet"
     declared = load(project, workspace)
+    asked, seconds = parse_wait(at_least, wait)
     from serving_layer import connect
     from serving_layer.export import check_target, exported_tables
     from serving_layer.export import export as write
 
     check_target(target, form, overwrite)
-    with connect(declared) as connection:
+    with connect(declared, at_least=asked, wait=seconds) as connection:
         total = len(exported_tables(connection, events))
         with progress("export", "tables", total) as move:
             write(connection, target, form, events, move)

@@ -14,6 +14,7 @@ from hourline_core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from hourline_core.model import Project
+    from serving_layer.at_least.form import AtLeast
 
 ProjectFolder = Annotated[
     Path,
@@ -69,6 +70,18 @@ Since = Annotated[
         help="With --results: only the outcome since this time.",
     ),
 ]
+AtLeastCounted = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at-least",
+        metavar="TOPIC:PARTITION=OFFSET|now",
+        help="Wait until the record at this offset is counted, or all that Kafka holds now. May be repeated.",
+    ),
+]
+Wait = Annotated[
+    float | None,
+    typer.Option("--wait", metavar="SECONDS", help="With --at-least: how long to wait.", show_default="30"),
+]
 AsOf = Annotated[
     str | None,
     typer.Option(
@@ -114,6 +127,17 @@ def _note_loaded(project: "Project") -> "Project":
     _LOADED.set(project)
     ON_LOADED.get()(project)
     return project
+
+
+def parse_wait(at_least: list[str] | None, wait: float | None) -> "tuple[AtLeast | None, float]":
+    """What an answer is to count (None: what it does), and how many seconds to wait for it. Raises UsageError."""
+    from serving_layer.at_least.form import WAIT_SECONDS, parse_at_least
+
+    if not at_least:
+        if wait is not None:
+            raise UsageError("--wait says how long --at-least waits: give that, too, or leave out --wait")
+        return None, WAIT_SECONDS
+    return parse_at_least(at_least), WAIT_SECONDS if wait is None else wait
 
 
 def require_known(kind: str, name: str, allowed: list[str]) -> str:

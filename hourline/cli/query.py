@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hourline.cli.options import AsOf, ProjectFolder, Workspace, load
+from hourline.cli.options import AsOf, AtLeastCounted, ProjectFolder, Wait, Workspace, load, parse_wait
 from hourline.cli.output import note, say_result
 from hourline.cli.waiting import note_missing, note_waiting
 from hourline_core.errors import UsageError
@@ -40,18 +40,8 @@ def query(
     waiting: Annotated[
         bool, typer.Option("--waiting", help="Note how many sent records the result does not count yet. Asks Kafka.")
     ] = False,
-    at_least: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--at-least",
-            metavar="TOPIC:PARTITION=OFFSET|now",
-            help="Wait until the record at this offset is counted, or all that Kafka holds now. May be repeated.",
-        ),
-    ] = None,
-    wait: Annotated[
-        float | None,
-        typer.Option("--wait", metavar="SECONDS", help="With --at-least: how long to wait.", show_default="30"),
-    ] = None,
+    at_least: AtLeastCounted = None,
+    wait: Wait = None,
     as_of: AsOf = None,
     degraded: Annotated[
         bool, typer.Option("--degraded", help="Answer queries that do not need a damaged table, with a note.")
@@ -62,18 +52,15 @@ def query(
         raise UsageError("a table is for the terminal; for a file, give --format csv, json, jsonl or parquet")
     if waiting and as_of:
         raise UsageError("--waiting is about the newest result: leave out --as-of")
-    if wait is not None and not at_least:
-        raise UsageError("--wait says how long --at-least waits: give that, too, or leave out --wait")
     declared = load(project, workspace)
+    asked, seconds = parse_wait(at_least, wait)
     from serving_layer import connect
-    from serving_layer.at_least.form import WAIT_SECONDS, parse_at_least
     from serving_layer.query_output import fetch, write
     from serving_layer.query_scope import summarize_states
 
-    asked = parse_at_least(at_least or [])
     with connect(declared, strict=strict, as_of=as_of, degraded=degraded) as connection:
-        if asked:
-            connection.wait_until_counted(asked, WAIT_SECONDS if wait is None else wait, sql)
+        if asked is not None:
+            connection.wait_until_counted(asked, seconds, sql)
         for damage in connection.damage:
             note(f"degraded, as of {connection.token}: {damage}")
         if format is ResultFormat.TABLE:

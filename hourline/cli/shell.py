@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hourline.cli.options import ProjectFolder, Workspace, load, require_known
+from hourline.cli.options import AtLeastCounted, ProjectFolder, Wait, Workspace, load, parse_wait, require_known
 from hourline.cli.output import note, say, say_result, say_table
 from hourline_core.errors import HourlineError
 
@@ -22,12 +22,18 @@ Tab completes views, and the columns of metrics.
 _COMMANDS = [".help", ".refresh", ".tables"]
 
 
-def shell(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
+def shell(
+    project: ProjectFolder = Path(),
+    workspace: Workspace = None,
+    at_least: AtLeastCounted = None,
+    wait: Wait = None,
+) -> None:
     """Query the merged results at a prompt. From a pipe, run one statement after the other."""
     declared = load(project, workspace)
+    asked, seconds = parse_wait(at_least, wait)
     from serving_layer import connect
 
-    with connect(declared) as connection:
+    with connect(declared, at_least=asked, wait=seconds) as connection:
         if sys.stdin.isatty():
             _converse(connection)
             return

@@ -3,6 +3,7 @@ the speed layer: tests/stack/test_at_least.py.)
 """
 
 import asyncio
+import io
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
 
 import serving_layer
+from hourline.cli import app
 from hourline_core.errors import BrokerError, HourlineError, NotCountedYetError, SourceError, UsageError
 from hourline_core.ledger.progress_rows import Position, ProgressRow
 from hourline_core.model import Source
@@ -144,7 +147,9 @@ def test_what_does_not_go_together_is_refused(
     assert said("--at-least", "now", "--at-least", "visits:0=1") == (
         "got now, visits:0=1; allowed is now alone, which stands for every partition"
     )
-    assert said("--wait", "3") == "--wait says how long --at-least waits: give that, too, or leave out --wait"
+    alone = "--wait says how long --at-least waits: give that, too, or leave out --wait"
+    for command in (["query", "FROM loads"], ["shell"], ["export", "x.duckdb"]):
+        assert failing.sentence(*command, "--wait", "3", folder=site.project.root) == alone
     assert said("--at-least", "now", "--wait", "-1") == "got a wait of -1 seconds, allowed is a number from 0"
     assert said("--at-least", "now", "--wait", "nan") == "got a wait of nan seconds, allowed is a number from 0"
     with serving(site.project) as client:
@@ -203,6 +208,29 @@ def test_an_answer_waits_until_the_record_is_counted(site: Visits, holding: Hold
         assert kafka.asked.wait(600)
         site.micro_batch(Visit(0, "home", 7))
         assert waiting.result() == [(3,)]
+
+
+@pytest.mark.parametrize("command", [["shell"], ["export", "out.duckdb"]])
+def test_a_prompt_and_an_export_begin_when_the_record_is_counted(
+    site: Visits,
+    holding: Holding,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+) -> None:
+    kafka = holding(3)
+    monkeypatch.chdir(site.project.root)
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT sum(visits)::INT AS visits FROM loads;"))
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(app, [*command, "--at-least", "visits:0=2"], standalone_mode=False)
+        assert kafka.asked.wait(600)
+        site.micro_batch(Visit(0, "home", 7))
+        waiting.result()
+    if command == ["shell"]:
+        assert capsys.readouterr().out.split() == ["visits", "3"]
+    else:
+        with duckdb.connect("out.duckdb", read_only=True) as exported:
+            assert exported.sql("SELECT sum(visits)::INT FROM loads").fetchall() == [(3,)]
 
 
 def test_what_is_counted_already_needs_no_wait(site: Visits, holding: Holding) -> None:
