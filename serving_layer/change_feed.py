@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass
 
+from serving_layer.changed_hours import keep_changed_hours
 from serving_layer.connection import Connection
 from serving_layer.query_scope import HourState
 
@@ -10,8 +11,6 @@ _STEPS_KEPT = 512
 """The maximum number of steps that a reader who was away can catch up on."""
 _HOURS_TOLD = 2_000
 """The maximum number of hours in one step. A step that changes more hours, such as a backfill of a year, lists none."""
-
-_HOURS = "SELECT metric, declaration, hour, state, events, cutoff FROM hourline.metric_hours WHERE served"
 
 
 @dataclass(frozen=True)
@@ -40,14 +39,11 @@ def changed_hours(before: Connection, after: Connection) -> list[HourState] | No
     blocked or reset. None: there are too many to list.
     """
     with before.twin() as old, after.twin() as new:
-        new.database.register("_before", old.database.execute(_HOURS).to_arrow_table())
-        # A recompute may change numbers, but neither the events nor the cutoff.
-        rows = new.database.execute(
-            f"SELECT metric, hour, state FROM ({_HOURS} EXCEPT FROM _before) "
-            "UNION SELECT metric, hour, state FROM hourline.metric_hours SEMI JOIN "
-            "(FROM hourline.drift WHERE publication > $then AND publication <= $now) USING (metric, hour) WHERE served "
-            f"ORDER BY hour, metric LIMIT {_HOURS_TOLD + 1}",
-            {"then": before.snapshot.publication or 0, "now": after.snapshot.publication or 0},
+        database = new.attached()
+        keep_changed_hours(database, old, new, new.project.metrics)
+        rows = database.execute(
+            "SELECT metric, hour, state FROM _hours_now SEMI JOIN _changed USING (metric, hour) "
+            f"ORDER BY hour, metric LIMIT {_HOURS_TOLD + 1}"
         ).fetchall()
     return [HourState(*row) for row in rows] if len(rows) <= _HOURS_TOLD else None
 

@@ -15,6 +15,7 @@ from hourline_core.ledger.time_travel import find_forgotten
 from hourline_core.ledger.token import AnswerToken
 from hourline_core.sql.literals import identifier, literal
 from serving_layer.change_causes import RECOMPUTED, keep_causes
+from serving_layer.changed_hours import keep_changed_hours
 from serving_layer.connection import Connection
 from serving_layer.query_scope import HourState, refuse_forgotten
 
@@ -27,7 +28,6 @@ _COLUMNS = """metric VARCHAR, window_start TIMESTAMPTZ, window_end TIMESTAMPTZ, 
     change VARCHAR, measure VARCHAR, before VARCHAR, after VARCHAR, causes VARCHAR[]"""
 _EACH_CAUSE = "(SELECT list_sort(list(DISTINCT cause)) FROM _causes)"
 _NO_WINDOW = "SELECT NULL::TIMESTAMPTZ AS window_start, NULL::TIMESTAMPTZ AS window_end"
-_HOURS = "SELECT hour, declaration, state, events, late, cutoff FROM hourline.metric_hours WHERE served AND metric = ?"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def make_changes(
     _refuse_reversed(before, after)
     database.execute(f"CREATE OR REPLACE TEMP TABLE {CHANGES} ({_COLUMNS})")
     for compared in _metrics(before, after, metrics):
-        _keep_changed_hours(database, before, after, compared)
+        keep_changed_hours(database, before, after, [compared.base])
+        _keep_forgotten_hours(database, before, after, compared.base)
         if compared.has_same_columns and not database.execute("FROM _changed LIMIT 1").fetchall():
             continue
         _keep_changed_rows(database, before, after, compared)
@@ -94,39 +95,13 @@ def _metrics(before: Connection, after: Connection, metrics: Collection[str]) ->
             yield _Compared(tables, then.get(name), after.project.base_of(name))
 
 
-def _keep_changed_hours(
-    database: duckdb.DuckDBPyConnection, before: Connection, after: Connection, compared: _Compared
+def _keep_forgotten_hours(
+    database: duckdb.DuckDBPyConnection, before: Connection, after: Connection, base: str
 ) -> None:
-    """Make the tables ``_hours_then`` and ``_hours_now`` (see ``_HOURS``), ``_changed`` (hour): those whose rows may
-    differ, and ``_forgotten`` (hour): those of them whose earlier rows are no longer kept.
+    """Make the table ``_forgotten`` (hour): those of ``_changed`` whose earlier rows are no longer kept. Raises
+    UsageError if later ones are not.
     """
-    base = compared.base
-    database.register("_hours_read", before.attached("hourline.metric_hours").execute(_HOURS, [base]).to_arrow_table())
-    database.execute("CREATE OR REPLACE TEMP TABLE _hours_then AS FROM _hours_read")
-    after.attached("hourline.metric_hours", "hourline.drift")
-    database.execute(f"CREATE OR REPLACE TEMP TABLE _hours_now AS {_HOURS}", [base])
     is_forgotten = base in find_forgotten(before.snapshot)
-    # A recompute may change values whose number of events and cutoff stay, such as by other fields. The state counts,
-    # since a reset of a metric takes its rows, and not the events. Where earlier rows are not kept it is unknown.
-    database.execute(
-        """CREATE OR REPLACE TEMP TABLE _changed AS
-        WITH published AS (
-            SELECT DISTINCT hour FROM hourline.drift
-            WHERE metric = $metric AND publication > $then AND publication <= $now
-        ), same AS (
-            SELECT hour FROM _hours_then t JOIN _hours_now n USING (hour, declaration, events, late)
-            WHERE t.cutoff IS NOT DISTINCT FROM n.cutoff AND n.state <> 'missing'
-                  AND (t.state = n.state OR $forgotten AND t.state = 'missing')
-        )
-        SELECT hour FROM (SELECT hour FROM _hours_then UNION SELECT hour FROM _hours_now) ANTI JOIN same USING (hour)
-        UNION FROM published""",
-        {
-            "metric": base,
-            "then": before.snapshot.publication or 0,
-            "now": after.snapshot.publication or 0,
-            "forgotten": is_forgotten,
-        },
-    )
     database.execute(
         "CREATE OR REPLACE TEMP TABLE _forgotten AS "
         f"FROM _changed SEMI JOIN (FROM _hours_then WHERE {is_forgotten} AND state = 'missing') USING (hour)"
