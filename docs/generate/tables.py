@@ -12,7 +12,7 @@ from docs.generate.view_columns import VIEW_COLUMNS
 from hourline_core.aggregates import aggregate_of
 from hourline_core.ledger.columns import Columns
 from hourline_core.ledger.coverage_rows import COVERAGE_COLUMNS
-from hourline_core.ledger.findings import FINDING_COLUMNS
+from hourline_core.ledger.findings import RECORDED_COLUMNS
 from hourline_core.ledger.layout import (
     CHECKSUM_COLUMNS,
     CONFIRMATION_COLUMNS,
@@ -74,7 +74,7 @@ _TABLES: Mapping[str, tuple[str, Columns]] = {
     "confirmations": ("One row per gap that a person has confirmed.", CONFIRMATION_COLUMNS),
     "findings": (
         "One row per finding about a source or the speed layer, since a run of the batch layer has found it first.",
-        FINDING_COLUMNS,
+        RECORDED_COLUMNS,
     ),
     "checksums": ("One row per data file, as `hourline verify` saw it first.", CHECKSUM_COLUMNS),
 }

@@ -32,6 +32,10 @@ class Finding:
     """When a run of the batch layer found it first. None: none has yet."""
     closed: datetime | None = None
     """When a run found that its cause had gone. None: it is open."""
+    opened_in: int | None = None
+    """The version of the table of findings that recorded its opening. None: none has, or an older Hourline did."""
+    closed_in: int | None = None
+    """The same, of its closing."""
 
     @property
     def identity(self) -> tuple[str, str]:

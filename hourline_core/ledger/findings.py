@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.ledger.finding import Finding
@@ -36,22 +37,38 @@ FINDING_COLUMNS: Columns = {
     "remedy": Column(pa.string(), "The command to run, or the line of the declaration to change."),
 }
 FINDING_SCHEMA = schema_of(FINDING_COLUMNS)
+RECORDED_COLUMNS: Columns = {
+    **FINDING_COLUMNS,
+    "opened_in": Column(pa.int64(), "The version of this table that it opened with. Null: an older Hourline wrote it."),
+    "closed_in": Column(pa.int64(), "The version of this table that it closed with. Null: it is open, or as above."),
+}
+"""The columns of the table. The view has no versions: what is found now has none yet."""
 
 
 def read_findings(project: Project, since: datetime) -> list[Finding]:
     """The recorded findings that are open, or were closed at or after ``since`` (UTC). Raises TableError."""
+    table = open_findings(project)
+    recorded = read_recorded(table) if table else []
+    return [one for one in recorded if one.closed is None or one.closed >= since]
+
+
+def open_findings(project: Project) -> DeltaTable | None:
+    """The table. None: nothing was ever found. Raises TableError."""
     layout = Layout.of(project)
-    if not exists(layout.findings, layout.storage_options):
-        return []
-    rows = open_table(layout.findings, layout.storage_options).to_pyarrow_table().to_pylist()
-    return [_finding(row) for row in rows if row["closed"] is None or row["closed"] >= since]
+    there = exists(layout.findings, layout.storage_options)
+    return open_table(layout.findings, layout.storage_options) if there else None
+
+
+def read_recorded(table: DeltaTable) -> list[Finding]:
+    """All findings that ``table`` has."""
+    return [_finding(row) for row in table.to_pyarrow_table().to_pylist()]
 
 
 def with_openings(found: Iterable[Finding], recorded: Iterable[Finding]) -> list[Finding]:
     """``found``, each with the opening of the open one among ``recorded`` that is the same."""
     opened = {one.identity: one for one in recorded if one.closed is None}
     return [
-        replace(one, opened=known.opened, first=min(one.first, known.first))
+        replace(one, opened=known.opened, opened_in=known.opened_in, first=min(one.first, known.first))
         if (known := opened.get(one.identity))
         else one
         for one in found
@@ -67,28 +84,33 @@ def record_findings(project: Project, found: Iterable[Finding], now: datetime) -
     """
     layout = Layout.of(project)
     recorded = read_findings(project, now - project.settings.batch.reports_kept)
-    current = [one if one.opened else replace(one, opened=now) for one in with_openings(found, recorded)]
-    there = {one.identity for one in current}
-    gone = [replace(one, closed=now) for one in recorded if not one.closed and one.identity not in there]
     table = open_or_create(
         layout.findings,
         layout.storage_options,
         "findings",
-        FINDING_SCHEMA,
+        schema_of(RECORDED_COLUMNS),
         PUBLISHED,
         "what a person should know of a source, over a span of arrival",
     )
+    version = table.version() + 1  # A commit makes it, or fails.
+    current = [
+        one if one.opened else replace(one, opened=now, opened_in=version) for one in with_openings(found, recorded)
+    ]
+    there = {one.identity for one in current}
+    gone = [
+        replace(one, closed=now, closed_in=version) for one in recorded if not one.closed and one.identity not in there
+    ]
     kept = [*(one for one in recorded if one.closed), *gone, *current]
-    rows = pa.Table.from_pylist(to_rows(kept), FINDING_SCHEMA)
+    rows = pa.Table.from_pylist(to_rows(kept, RECORDED_COLUMNS), schema_of(RECORDED_COLUMNS))
     commits.overwrite(table, rows, None, {"open": len(current), "closed": len(gone)})
     return current
 
 
-def to_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """The findings as rows of FINDING_SCHEMA."""
+def to_rows(findings: Iterable[Finding], columns: Columns = FINDING_COLUMNS) -> list[dict[str, Any]]:
+    """The findings as rows with ``columns``."""
     return [
         {
-            **{name: getattr(one, name) for name in FINDING_COLUMNS},
+            **{name: getattr(one, name) for name in columns},
             "numbers": json.dumps(dict(one.numbers), default=str),
         }
         for one in findings

@@ -48,7 +48,7 @@ class Answering:
         self.project = project
         self.settings = project.settings.serve
         self.snapshots = snapshots
-        self.listeners = Listeners(snapshots.token)
+        self.listeners = Listeners(snapshots.position)
         self._kafka_offsets = KafkaOffsets(project)
         self.turns = Turns(self.settings.concurrent, self.settings.per_client)
         self._threads = ThreadPoolExecutor(self.settings.concurrent, "answering")

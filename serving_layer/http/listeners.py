@@ -1,4 +1,4 @@
-"""The clients that listen to the feed of changed hours."""
+"""The clients that listen to the feed of what changes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,8 +12,8 @@ class Listeners:
     nobody.
     """
 
-    def __init__(self, token: str) -> None:
-        self._feed = ChangeFeed(token)
+    def __init__(self, position: str) -> None:
+        self._feed = ChangeFeed(position)
         self._next = asyncio.Event()
         self.closed = False
         """Whether the server ends."""
@@ -33,13 +33,13 @@ class Listeners:
         self.closed = True
         self._wake()
 
-    async def listen(self, token: str | None, catch_up: Callable[[str], Awaitable[Update]]) -> AsyncIterator[Update]:
-        """First the changes since ``token`` (incomplete if it is None), and then each step as it comes. ``catch_up``
-        finds the changes since a token whose step is not among the last ones.
+    async def listen(self, position: str | None, catch_up: Callable[[str], Awaitable[Update]]) -> AsyncIterator[Update]:
+        """First the changes since ``position`` (incomplete if it is None), and then each step as it comes. ``catch_up``
+        finds the changes since a position whose step is not among the last ones.
         """
         # The number is read before the update is passed on, since further steps come while a slow client takes it.
-        number, known = self._feed.newest, self._feed.find(token)
-        update = self._feed.since(known) if known is not None or token is None else await catch_up(token)
+        number, known = self._feed.newest, self._feed.find(position)
+        update = self._feed.since(known) if known is not None or position is None else await catch_up(position)
         yield update
         while not self.closed:
             if number == self._feed.newest:

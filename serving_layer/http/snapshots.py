@@ -10,12 +10,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hourline_core.errors import TableError
+from hourline_core.feed.changed_findings import ChangedFindings, findings_changed_after
+from hourline_core.feed.feed_position import FeedPosition
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.time_travel import token_of
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage.open_tables import OpenTables
-from serving_layer.change_feed import Step, changed_hours
+from serving_layer.change_feed import Step, changed_hours, windows_with
 from serving_layer.connection import Connection
 
 log = logging.getLogger("hourline.http")
@@ -43,6 +46,10 @@ class Snapshots:
         self._old: OrderedDict[str, tuple[Connection, float]] = OrderedDict()
         self._watched = _Watched(project)
         self._newest = self._open(None)
+        self._findings_failing = False
+        self._findings = self._look_for_findings(None).up_to
+        self.position = position_of(self._newest, self._findings)
+        """The position in the feed of the newest snapshot."""
         self._renewed = time.monotonic()
         self._awaited = 0
         self.failing = False
@@ -75,21 +82,28 @@ class Snapshots:
             return self._newest.twin()
 
     def renew(self) -> Step | None:
-        """Take a new snapshot if the tables have changed since the last one, and return the changes. None: it is still
-        the newest.
+        """Take a new snapshot if the tables have changed since the last one, and return the changes, with those of
+        findings. None: nothing has changed.
 
         Raises TableError, and what reading the tables raises; then the old snapshot stays. For one thread only.
         """
         changed = self._watched.changed()
         age = time.monotonic() - self._renewed
         oldest = _RENEWED_BY_WALL_SECONDS if self.project.closes_by_wall_time else _RENEWED_SECONDS
+        findings = self._look_for_findings(self._findings)
         if not changed and not self.failing and age < oldest:
-            return None
+            if not findings.changes:
+                return None
+            self._findings, self.position = findings.up_to, position_of(self._newest, findings.up_to)
+            return Step(self.position, [], findings=findings.changes)
         began = time.monotonic()
         newest = self._open(None)
-        step = Step(newest.token, changed_hours(self._newest, newest))
+        hours = changed_hours(self._newest, newest)
+        position = position_of(newest, findings.up_to)
+        step = Step(position, hours, windows_with(newest, hours or []), findings.changes)
         with self._lock:
             before, self._newest, self._renewed = self._newest, newest, began
+            self._findings, self.position = findings.up_to, position
             self._keep(before)
         return step
 
@@ -117,6 +131,18 @@ class Snapshots:
                 connection.close()
             self._old.clear()
 
+    def _look_for_findings(self, since: int | None) -> ChangedFindings:
+        """What was opened and closed after the version ``since``. A damaged table of findings ends no answer."""
+        try:
+            found = findings_changed_after(self.project, since)
+        except TableError as error:
+            if not self._findings_failing:
+                log.error("the findings cannot be read, /changes tells none: %s", error)
+            self._findings_failing = True
+            return ChangedFindings((), since or 0)
+        self._findings_failing = False
+        return found
+
     def _at(self, token: str) -> Connection:
         with self._lock:
             if token in self._old:
@@ -143,6 +169,12 @@ class Snapshots:
         # Half of the cores for one query, so that a large one leaves the others some.
         connection.database.execute(f"SET threads = {max(1, (os.cpu_count() or 2) // 2)}")
         return connection
+
+
+def position_of(connection: Connection, findings: int) -> str:
+    """The position in the feed of a snapshot, and of the version ``findings`` of the table of findings."""
+    confirmations = connection.snapshot.other_tables.get("confirmations", 0)
+    return str(FeedPosition(connection.token, findings, confirmations))
 
 
 class Renewing(threading.Thread):

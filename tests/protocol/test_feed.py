@@ -1,6 +1,9 @@
 """What followers are told: each hour that a publication has published, whoever published, whatever was killed."""
 
 from collections import Counter
+from datetime import timedelta
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,10 +14,16 @@ from hypothesis import strategies as st
 
 from batch_layer.publication import Publication
 from hourline_core.feed import published
+from hourline_core.feed.changed_findings import findings_changed_after
+from hourline_core.feed.confirmed_gaps import confirmed_after
 from hourline_core.feed.followers import Follower, report_followers
 from hourline_core.feed.positions import ASSETS, read_position, write_position
 from hourline_core.feed.published import newest_publication, published_after
-from tests.support.bare_tables import BASE, BareTables, hour
+from hourline_core.ledger.confirmations import confirm_gap
+from hourline_core.ledger.finding import Finding
+from hourline_core.ledger.findings import record_findings
+from hourline_core.model.hours import iso_text
+from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
 from tests.support.examples import examples
 
 METRIC = "totals"
@@ -27,6 +36,10 @@ STEPS = st.lists(
     ),
     max_size=10,
 )
+
+
+KINDS = ("silent", "rejected_share")
+RECORDS = st.lists(st.tuples(st.sets(st.sampled_from(KINDS)), st.booleans(), st.booleans()), max_size=8)
 
 
 class CrashError(Exception):
@@ -105,3 +118,47 @@ def test_the_lag_of_a_follower_is_what_waits_for_it(tmp_path: Path) -> None:
     assert (assets().publication, assets().waiting, assets().since) == (0, 2, BASE)
     write_position(tables.project, ASSETS, assets().newest)
     assert (assets().publication, assets().waiting, assets().since) == (assets().newest, 0, None)
+
+
+@settings(max_examples=examples(10))
+@given(records=RECORDS, minutes=st.permutations(range(8)))
+def test_each_finding_that_was_opened_or_closed_is_told_in_order_also_when_the_clock_goes_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[tuple[set[str], bool, bool]],
+    minutes: list[int],
+) -> None:
+    project = started(tmp_path_factory.mktemp("feed")).project
+    expected: list[str] = []  # what was not read, or not noted
+    opened: dict[str, str] = {}
+    position: int | None = None
+    for (kinds, is_read, is_noted), minute in zip(records, minutes, strict=False):
+        now = BASE + timedelta(minutes=minute)
+        record_findings(project, [Finding(kind, "clicks", "warn", BASE, BASE, "", "") for kind in sorted(kinds)], now)
+        gone, new = sorted(opened.keys() - kinds), sorted(kinds - opened.keys())
+        changes = [(kind, "closed") for kind in gone] + [(kind, "opened") for kind in new]
+        opened |= {kind: f"clicks/{kind}/{iso_text(now)}" for kind in new}
+        told_now = [f"{opened[kind]}/{change}" for kind, change in changes]
+        opened = {kind: name for kind, name in opened.items() if kind in kinds}
+        expected += sorted(told_now)  # Those of one record have no order among themselves.
+        if is_read:
+            found = findings_changed_after(project, position)
+            told = [list(of) for _, of in groupby(found.changes, key=attrgetter("version"))]
+            assert [name for part in told for name in sorted(one.id for one in part)] == expected
+            if is_noted:
+                position, expected = found.up_to, []
+    assert [one.id for one in findings_changed_after(project, 999).changes] == [
+        one.id for one in findings_changed_after(project, None).changes
+    ], "a position in a table that was deleted"
+
+
+def test_a_gap_that_was_confirmed_is_told_once(tmp_path: Path) -> None:
+    tables = started(tmp_path)
+    first, second = tables.lose(0, 1), tables.lose(None, 2)
+    assert confirmed_after(tables.project, 0).sequences == {}
+    confirm_gap(tables.project, SOURCE, first, "ada", "it was a test", BASE)
+    before = confirmed_after(tables.project, 0)
+    assert before.sequences == {"clicks": {first}}
+    confirm_gap(tables.project, SOURCE, second, "ada", "it was a test", BASE)
+    assert confirmed_after(tables.project, before.up_to).sequences == {"clicks": {second}}
+    assert confirmed_after(tables.project, before.up_to + 9).sequences == {"clicks": {first, second}}
+    assert confirmed_after(tables.project, confirmed_after(tables.project, 0).up_to).sequences == {}

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving_layer.change_feed import ChangeFeed, Step
+from serving_layer.change_feed import ChangeFeed, FinalWindow, Step
 from serving_layer.query_scope import HourState
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ def test_a_reader_is_told_the_newest_state_of_each_hour_that_changed_since(
     told = feed.since(feed.find(f"p{read}"))
     missed = steps[read:]
     newest = {one[:2]: one for hours in missed for one in hours or []}
-    assert told.token == f"p{len(steps)}"
+    assert told.position == f"p{len(steps)}"
     assert {one[:2]: one for one in told.hours} == newest and len(told.hours) == len(newest)
     assert told.complete == (None not in missed)
 
@@ -57,6 +57,14 @@ def test_the_same_tables_read_again_are_no_step() -> None:
     assert not feed.add(Step("p0", []))
     assert feed.newest == 0
     assert feed.add(Step("p0", [HourState("visits", BASE, "revised")])), "hours close by wall time, too"
+
+
+def test_a_window_is_told_once_with_the_token_with_which_it_was_final_last() -> None:
+    feed = ChangeFeed("p0")
+    for token in ("p1", "p2"):
+        feed.add(Step(token, [], [FinalWindow("by_day", BASE, BASE + timedelta(days=1), token)]))
+    feed.add(Step("p3", [HourState("visits", BASE, "revised")]))
+    assert [one.token for one in feed.since(feed.find("p0")).windows] == ["p2"]
 
 
 def test_a_reader_is_told_what_has_changed_since_under_the_same_token() -> None:
