@@ -1,8 +1,9 @@
 """Tell the assets of the metrics which hours were published, whoever has published them.
 
 A run waits until something is published: by another DAG, or by `hourline recompute`, `accept`, `backfill` or `import`.
-It then gives the asset of each metric an event for each hour, and for each window whose hours are all final now. The
-next run begins at once. An Airflow that was away tells of all that was published meanwhile.
+It also waits for a gap that a person confirms. It then gives the asset of each metric an event for each hour, and for
+each window whose hours are all final now. The next run begins at once. An Airflow that was away tells of all that was
+published meanwhile.
 """
 
 from datetime import UTC, datetime

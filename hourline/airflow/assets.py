@@ -1,13 +1,13 @@
-"""Tells Airflow's assets which hours were published, whoever has published them: the DAG, a person, or an import.
+"""Tells Airflow's assets which hours were published, whoever has published them: the DAG, a person, or an import. And
+which windows a person has made final by confirming a gap.
 
-One run of the DAG `assets` waits for a publication, tells of its hours, and confirms that. So no two runs tell of the
-same hours, and an Airflow that was away tells of all that was published meanwhile.
+One run of the DAG `assets` waits for either, tells of it, and confirms that. So no two runs tell of the same hours, and
+an Airflow that was away tells of all that was published meanwhile.
 
 The tables are read by packages that take long to import, and Airflow imports this file with each DAG file.
 """
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +21,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from hourline.airflow.commands import log
 from hourline.airflow.settings import Settings
 from hourline_core.errors import HourlineError
-from hourline_core.feed.positions import ASSETS, read_position, read_token, write_position
+from hourline_core.feed.positions import ASSETS, read_confirmations, read_position, read_token, write_position
 from hourline_core.model import Project, load_project
-from hourline_core.model.hours import HOUR
 from hourline_core.model.metric_window import MetricWindow
 from hourline_core.model.session_window import SessionWindow
 
@@ -32,35 +31,44 @@ _SECONDS = 5.0
 
 
 class PublicationTrigger(BaseTrigger):
-    """Fires once there is another publication than the one that was told of last."""
+    """Fires once there is another publication, or another confirmed gap, than those that were told of last."""
 
-    def __init__(self, folder: str, workspace: str, told: int) -> None:
+    def __init__(self, folder: str, workspace: str, told: int, confirmed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's
-        self.folder, self.workspace, self.told = folder, workspace, told
+        self.folder, self.workspace, self.told, self.confirmed = folder, workspace, told, confirmed
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Its class, and the arguments that make it again."""
-        arguments = {"folder": self.folder, "workspace": self.workspace, "told": self.told}
+        arguments = {name: getattr(self, name) for name in ("folder", "workspace", "told", "confirmed")}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every few seconds. Tables that cannot be read now are looked at again."""
         project = await asyncio.to_thread(load_project, Path(self.folder), workspace=Path(self.workspace))
-        while (newest := await asyncio.to_thread(self._look, project)) == self.told:
+        told = (self.told, self.confirmed)
+        while (newest := await asyncio.to_thread(self._look, project)) == told:
             await asyncio.sleep(_SECONDS)
-        yield TriggerEvent(newest)  # type: ignore[no-untyped-call]  # Airflow's
+        yield TriggerEvent(newest[0])  # type: ignore[no-untyped-call]  # Airflow's
 
-    def _look(self, project: Project) -> int:
-        from hourline_core.feed.published import newest_publication
-
+    def _look(self, project: Project) -> tuple[int, int]:
         try:
-            return newest_publication(project)
+            return _newest(project)
         except (HourlineError, OSError):
-            return self.told
+            return self.told, self.confirmed
+
+
+def _newest(project: Project) -> tuple[int, int]:
+    """The newest publication, and the newest version of the confirmed gaps. Raises TableError."""
+    from hourline_core.feed.confirmed_gaps import newest_confirmation
+    from hourline_core.feed.published import newest_publication
+
+    return newest_publication(project), newest_confirmation(project)
 
 
 class WaitForPublication(BaseOperator):
-    """Ends once hours were published that no asset has told of. It waits in the triggerer, without a process."""
+    """Ends once hours were published, or a gap was confirmed, that no asset has told of. It waits in the triggerer,
+    without a process.
+    """
 
     def __init__(self, *, settings: Settings, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -70,21 +78,19 @@ class WaitForPublication(BaseOperator):
         """Look once here, so that what was published in between need not wait. It waits for tables that cannot be read
         now: if the run failed, another one would follow at once.
         """
-        from hourline_core.feed.published import newest_publication
-
         project = load_project(Path(self.folder), workspace=Path(self.workspace))
-        told = newest = read_position(project, ASSETS)
+        told = newest = read_position(project, ASSETS), read_confirmations(project, ASSETS)
         try:
-            newest = newest_publication(project)
+            newest = _newest(project)
         except HourlineError as error:
             log.warning("%s", error)
         if newest == told:
-            trigger = PublicationTrigger(self.folder, self.workspace, told)
+            trigger = PublicationTrigger(self.folder, self.workspace, *told)
             self.defer(trigger=trigger, method_name=WaitForPublication.resume.__name__)
 
     def resume(self, context: Any, event: int) -> None:
         """Go on after the wait."""
-        log.info("publication %d is new", event)
+        log.info("the newest publication is %d", event)
 
 
 class Told(TypedDict):
@@ -92,29 +98,35 @@ class Told(TypedDict):
 
     publication: int
     token: str
+    confirmations: int
 
 
 def tell_assets(settings: Settings) -> Told:
     """Give the asset of each metric an event for each hour that was published since the last time, and the asset of its
-    windows one for each window that has such an hour and is final. It is called in a task with ``settings.outlets`` as
-    its outlets. Returns how far they tell, for ``confirm_told``.
+    windows one for each window that has such an hour, or one of a gap that was confirmed since, and is final. It is
+    called in a task with ``settings.outlets`` as its outlets. Returns how far they tell, for ``confirm_told``.
 
     An event's ``extra`` has the publication, and ``since``: the token that ``hourline changes`` compares with.
     """
+    from hourline_core.feed.confirmed_gaps import confirmed_after
     from hourline_core.feed.published import published_after
     from serving_layer import connect
+    from serving_layer.confirmed_hours import confirmed_hours
 
     try:
         project = _project(settings)
-        since = read_token(project, ASSETS)
+        since, gaps = read_token(project, ASSETS), confirmed_after(project, read_confirmations(project, ASSETS))
         with connect(project) as connection:  # before the hours are read, so that no change is left out next time
-            token = connection.token
+            token, confirmed = connection.token, confirmed_hours(connection, gaps)
         published = published_after(project, read_position(project, ASSETS))
         hours: dict[str, list[datetime]] = {}
         for one in published.hours:
             hours.setdefault(one.metric, []).append(one.hour)
         hours |= {name: hours[base] for name, base in settings.over.items() if base in hours}
-        windows = {name: _final_windows(project, name, hours[name]) for name in settings.windowed if name in hours}
+        changed = {
+            name: {*hours.get(name, ()), *confirmed.get(project.base_of(name), ())} for name in settings.windowed
+        }
+        windows = {name: _final_windows(project, name, sorted(of)) for name, of in changed.items() if of}
     except HourlineError as error:
         raise AirflowException(str(error)) from None
     told = [(asset, [_key(hour) for hour in hours[name]]) for name, asset in settings.assets.items() if name in hours]
@@ -126,14 +138,14 @@ def tell_assets(settings: Settings) -> Told:
         log.info("%s: %d partition(s) up to publication %d", asset.name, len(keys), published.up_to)
     # Without partitions on an outlet, Airflow would report a change of the run's own partition.
     context["task"].outlets = [asset for asset, _ in told]
-    return {"publication": published.up_to, "token": token}
+    return {"publication": published.up_to, "token": token, "confirmations": gaps.up_to}
 
 
 def confirm_told(settings: Settings, told: Told) -> None:
     """Note that the assets have told of all hours up to ``told``. Airflow has the events by then: a task that
     is killed before it has ended well is tried again, and tells of the same hours again.
     """
-    write_position(_project(settings), ASSETS, told["publication"], told["token"])
+    write_position(_project(settings), ASSETS, told["publication"], told["token"], told["confirmations"])
 
 
 def _project(settings: Settings) -> Project:
@@ -141,18 +153,13 @@ def _project(settings: Settings) -> Project:
 
 
 def _final_windows(project: Project, name: str, hours: list[datetime]) -> list[str]:
-    """The partition keys of the windows of a metric that share time with one of ``hours`` (sorted), and are final."""
+    """The partition keys of the final windows of a metric that share time with one of ``hours`` (sorted)."""
     from serving_layer import connect
+    from serving_layer.final_windows import final_windows
 
-    first, end = hours[0].isoformat(), (hours[-1] + HOUR).isoformat()
-    among = f"metric = '{name}' AND window_end > '{first}' AND window_start < '{end}'"
     with connect(project) as connection:
-        query = f"SELECT window_start, window_end FROM windows WHERE {among} AND state = 'final' ORDER BY ALL"
-        rows = connection.sql(query).fetchall()
-    # The first hour that ends after the window's start is one of the window if it begins before the window's end.
-    found = ((start, end, bisect_right(hours, start - HOUR)) for start, end in rows)
-    window = project.all_metrics[name].window
-    return [_window_key(window, start) for start, end, at in found if at < len(hours) and hours[at] < end]
+        found = final_windows(connection, name, hours)
+    return [_window_key(project.all_metrics[name].window, start) for start, _ in found]
 
 
 def _key(moment: datetime) -> str:

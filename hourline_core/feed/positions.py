@@ -31,11 +31,20 @@ def read_token(project: Project, follower: str) -> str:
     return token if isinstance(token, str) else NOTHING
 
 
-def write_position(project: Project, follower: str, publication: int, token: str | None = None) -> None:
-    """Note that ``follower`` has dealt with all publications up to ``publication``, and with the results of ``token``.
-    Raises OSError.
+def read_confirmations(project: Project, follower: str) -> int:
+    """The version of the table of confirmed gaps that ``follower`` has dealt with. 0: none is noted. Raises OSError."""
+    version = (read_note(_file(project, follower)) or {}).get("confirmations")
+    return version if isinstance(version, int) else 0
+
+
+def write_position(
+    project: Project, follower: str, publication: int, token: str | None = None, confirmations: int | None = None
+) -> None:
+    """Note that ``follower`` has dealt with all publications up to ``publication``, with the results of ``token``, and
+    with the gaps that are confirmed at the version ``confirmations``. Raises OSError.
     """
-    write_note(_file(project, follower), {"publication": publication, **({"token": token} if token else {})})
+    said = {"publication": publication, "token": token, "confirmations": confirmations}
+    write_note(_file(project, follower), {name: value for name, value in said.items() if value is not None})
 
 
 def _file(project: Project, follower: str) -> Path:

@@ -12,7 +12,9 @@ from airflow.sdk.exceptions import TaskDeferred
 import serving_layer
 from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets
 from hourline.airflow.assets import PublicationTrigger
-from tests.support.bare_tables import BareTables, hour
+from hourline_core.feed.positions import ASSETS, read_confirmations, read_position
+from hourline_core.ledger.confirmations import confirm_gap
+from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
 from tests.support.project_files import write_project
 
 FILES = {
@@ -116,6 +118,23 @@ def test_a_window_is_told_when_all_its_hours_are_final_and_again_when_one_was_re
     assert run(tables, monkeypatch)["shop.by_day.windows"] == ["2024-03-01"]
 
 
+def test_a_window_that_is_final_by_a_confirmed_gap_alone_is_told_once(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gap = tables.lose(10, 11)
+    tables.publish(*DAY)
+    assert "shop.by_day.windows" not in run(tables, monkeypatch), "two of its hours are incomplete"
+    assert run(tables, monkeypatch) == {}
+    before = read_position(tables.project, ASSETS), read_confirmations(tables.project, ASSETS)
+    confirm_gap(tables.project, SOURCE, gap, "ada", "it was a test", BASE)
+    trigger = PublicationTrigger(str(tables.project.root), str(tables.project.workspace), *before)
+    assert asyncio.run(first_event(trigger)) == before[0]
+    day = {"shop.by_day.windows": ["2024-03-01"]}
+    assert run(tables, monkeypatch, is_confirmed=False) == day
+    assert run(tables, monkeypatch) == day, "it was not noted"
+    assert run(tables, monkeypatch) == {}
+
+
 async def first_event(trigger: PublicationTrigger) -> int:
     async for event in trigger.run():
         return int(event.payload)
@@ -124,7 +143,7 @@ async def first_event(trigger: PublicationTrigger) -> int:
 
 def test_the_trigger_fires_for_a_publication_that_was_not_told(tables: BareTables) -> None:
     tables.publish(5)
-    path, arguments = PublicationTrigger(str(tables.project.root), str(tables.project.workspace), 0).serialize()
+    path, arguments = PublicationTrigger(str(tables.project.root), str(tables.project.workspace), 0, 0).serialize()
     assert path == "hourline.airflow.assets.PublicationTrigger"
     assert asyncio.run(first_event(PublicationTrigger(**arguments))) == 1
 
