@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 
 from hourline_core.errors import UsageError
-from hourline_core.ledger.token import REST
+from hourline_core.ledger.token import REST, REST_OF_POSITION
 
-_REST = re.compile(r"f(?P<findings>\d{1,18})\.c(?P<confirmations>\d{1,18})")
+_REST = re.compile(REST_OF_POSITION)
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FeedPosition:
         token, separator, rest = text.strip().partition(REST)
         if not separator:
             return cls(token)
-        found = _REST.fullmatch(rest)
+        found = _REST.fullmatch(separator + rest)
         if found is None:
             raise UsageError(f"got '{text}', allowed is the id of an event of /changes, such as p12-flights.345~f17.c2")
         return cls(token, int(found["findings"]), int(found["confirmations"]))

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from hourline_core.errors import UsageError
 from hourline_core.ledger.snapshot import Snapshot
 
-_TOKEN = re.compile(r"p(?P<publication>\d{1,18})(?P<sequences>(-[a-z][a-z0-9_]*\.\d{1,18})*)")
 REST = "~"
 """In the id of an event of the feed, what follows the token. It is no part of the token; see ``feed_position.py``."""
+REST_OF_POSITION = rf"{REST}f(?P<findings>\d{{1,18}})\.c(?P<confirmations>\d{{1,18}})"
+_TOKEN = re.compile(rf"p(?P<publication>\d{{1,18}})(?P<sequences>(-[a-z][a-z0-9_]*\.\d{{1,18}})*)({REST_OF_POSITION})?")
 _NO_PUBLICATION = 0
 """In the text of a token: nothing was published yet."""
 
@@ -37,7 +38,7 @@ class AnswerToken:
     @classmethod
     def parse(cls, text: str) -> "AnswerToken":
         """The token in ``text``, which may be the id of an event of the feed. Raises UsageError if it is none."""
-        found = _TOKEN.fullmatch(text.strip().partition(REST)[0])
+        found = _TOKEN.fullmatch(text.strip())
         if found is None:
             advice = "`hourline query` prints it on a terminal, and each HTTP response has one"
             raise UsageError(f"'{text}' is neither a token nor a time; a token looks like p12-flights.345: {advice}")

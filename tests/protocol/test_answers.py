@@ -15,6 +15,7 @@ import serving_layer
 from batch_layer.publication import Publication
 from hourline.cli import run
 from hourline_core.errors import UnreliableResultError, UsageError
+from hourline_core.feed.feed_position import FeedPosition
 from hourline_core.ledger.token import AnswerToken
 from speed_layer.commit.maintenance import maintain_source
 from tests.support import bare_tables
@@ -108,11 +109,27 @@ def test_the_same_state_of_the_tables_has_the_same_token_and_another_one_another
 def test_a_token_is_read_as_it_was_written(publication: int | None, sequences: dict[str, int]) -> None:
     token = AnswerToken(publication, sequences)
     assert AnswerToken.parse(f" {token}\n") == token
+    # So is a position in the feed, which stands for its token.
+    position = FeedPosition(str(token), 17, 2)
+    assert FeedPosition.parse(f" {position}\n") == position
+    assert AnswerToken.parse(str(position)) == token
+    assert FeedPosition.parse(str(token)) == FeedPosition(str(token), None, 0)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "12", "p", "p12-", "p12-flights", "p12-flights.x", "p12 flights.3", "2026-03-01", "p12-flights.3-flights.4"],
+    [
+        "",
+        "12",
+        "p",
+        "p12-",
+        "p12-flights",
+        "p12-flights.x",
+        "p12 flights.3",
+        "2026-03-01",
+        "p12-flights.3-flights.4",
+        "p12-flights.3~f1",
+    ],
 )
 def test_what_is_no_token_gets_one_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="is neither a token nor a time"):
