@@ -6,8 +6,6 @@ from hourline_core.model import Project
 from hourline_core.runtime.notes import read_note, write_note
 
 ASSETS, REPORTS = "assets", "reports"
-NOTHING = "p0"
-"""The token of the empty result."""
 
 FOLLOWERS = {
     ASSETS: "tells Airflow's assets which hours were published",
@@ -25,17 +23,9 @@ def read_position(project: Project, follower: str) -> int:
     return position if isinstance(position, int) else 0
 
 
-def read_token(project: Project, follower: str) -> str:
-    """The token of the results that ``follower`` has dealt with. It is that of the empty result if none is noted."""
-    token = (read_note(_file(project, follower)) or {}).get("token")
-    return token if isinstance(token, str) else NOTHING
-
-
-def write_position(project: Project, follower: str, publication: int, token: str | None = None) -> None:
-    """Note that ``follower`` has dealt with all publications up to ``publication``, and with the results of ``token``.
-    Raises OSError.
-    """
-    write_note(_file(project, follower), {"publication": publication, **({"token": token} if token else {})})
+def write_position(project: Project, follower: str, publication: int) -> None:
+    """Note that ``follower`` has dealt with all publications up to ``publication``. Raises OSError."""
+    write_note(_file(project, follower), {"publication": publication})
 
 
 def _file(project: Project, follower: str) -> Path:
