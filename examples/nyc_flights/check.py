@@ -2,12 +2,14 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 
 from examples.nyc_flights.oracle import Cells
-from serving_layer import Connection
+from hourline_core.model import Project
+from serving_layer import Connection, connect
 
 
 @dataclass
@@ -60,6 +62,46 @@ def compare_quiet_hours(connection: Connection, truth: list[datetime]) -> Compar
         for hour in sorted(found.keys() ^ set(truth))
     ]
     return Comparison(Counter(found.values()), differences)
+
+
+def compare_changes(project: Project, answers: Sequence[tuple[str, dict[str, Cells]]]) -> Comparison:
+    """Compare what has changed between each two of ``answers``: tokens with the oracle's cells, in their order. Applied
+    to the earlier cells, the changes make the later ones.
+    """
+    comparison = Comparison()
+    for (since, then), (to, now) in combinations(answers, 2):
+        cells, expected = _flat(project, then), _flat(project, now)
+        with connect(project, since=since, as_of=to) as connection:
+            changes = connection.sql("FROM changes").to_arrow_table().to_pylist()
+        # The oracle has the metrics of hours. Those over them have their own comparison.
+        for one in (one for one in changes if one["metric"] in now):
+            cell = (one["metric"], one["window_start"], *dict(one["dimensions"]).values(), one["measure"])
+            before, after = (_value(one[name]) for name in ("before", "after"))
+            is_new = one["change"] == "insert"
+            if is_new == (cell in cells) or not equal(cells.pop(cell, None), before):
+                comparison.differences.append(f"{since} to {to}: {cell} was not {before}, as `changes` says")
+            if one["change"] != "delete":
+                cells[cell] = after
+            comparison.cells["changed"] += 1
+        comparison.differences += [
+            f"{since} to {to}: {cell} is {expected.get(cell)}, and {cells.get(cell)} by `changes`"
+            for cell in cells.keys() | expected.keys()
+            if cell not in cells or cell not in expected or not equal(cells[cell], expected[cell])
+        ]
+    return comparison
+
+
+def _flat(project: Project, answer: dict[str, Cells]) -> dict[tuple[object, ...], object]:
+    return {
+        (metric, *key, measure): value
+        for metric, cells in answer.items()
+        for key, values in cells.items()
+        for measure, value in zip(project.metrics[metric].measures, values, strict=True)
+    }
+
+
+def _value(text: str | None) -> float | None:
+    return None if text is None else float(text)
 
 
 def equal(ours: object, theirs: object) -> bool:

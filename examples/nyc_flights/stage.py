@@ -12,7 +12,7 @@ from examples.nyc_flights.check import Comparison, compare
 from examples.nyc_flights.commands import Command
 from examples.nyc_flights.flights import Part, unpack
 from examples.nyc_flights.hours import Hours
-from examples.nyc_flights.oracle import Oracle
+from examples.nyc_flights.oracle import Cells, Oracle
 from examples.nyc_flights.scheduler import SETTINGS, Scheduler
 from examples.nyc_flights.screen import Screen, verdict
 from hourline import connect
@@ -36,6 +36,8 @@ class Stage:
         """The demo's own files: the CSV, the reports, and the output of the commands."""
         self.comparison = Comparison()
         """The result of all checks so far."""
+        self.answers: list[tuple[str, dict[str, Cells]]] = []
+        """The token of each answer that was checked, and the oracle's cells."""
         self._commands: list[Command] = []
         self._sent = 0
         self._heartbeat = ""
@@ -120,7 +122,9 @@ class Stage:
         The reports of the airport and hour ``held_back`` are not counted.
         """
         self.hours.refresh()
-        self.add_comparison(compare(self.hours.connection, oracle.metrics(part.end, held_back)))
+        truth = oracle.metrics(part.end, held_back)
+        self.answers.append((self.hours.connection.token, truth))
+        self.add_comparison(compare(self.hours.connection, truth))
 
     def add_comparison(self, comparison: Comparison) -> None:
         """Show a comparison, and add it to the total."""

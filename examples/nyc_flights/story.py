@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from examples.nyc_flights.check import compare_days, compare_quiet_hours
+from examples.nyc_flights.check import compare_changes, compare_days, compare_quiet_hours
 from examples.nyc_flights.flights import hold_back, write_parts
 from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.screen import picture, side_by_side
@@ -66,3 +66,6 @@ def tell(stage: Stage, oracle: Oracle) -> None:
     stage.run("query", BY_DAY)
     stage.add_comparison(compare_days(stage.hours.connection, BY_DAY, oracle.by_day()))
     stage.add_comparison(compare_days(stage.hours.connection, LAST_DAY, oracle.last_day()))
+
+    screen.title("What has changed between any two of these checks? `hourline changes` says it, value by value")
+    stage.add_comparison(compare_changes(stage.hours.connection.project, stage.answers))

@@ -4,7 +4,7 @@ settings.py has the settings of a project's DAGs, tasks.py what their tasks do, 
 hours, commands.py the command line in a task, alerts.py the alerts about late and failed runs.
 """
 
-from hourline.airflow.assets import WaitForPublication, confirm_told, tell_assets
+from hourline.airflow.assets import WaitForPublication, confirm_told, tell_assets, told_before
 from hourline.airflow.settings import Settings
 from hourline.airflow.tasks import (
     PARTITION_KEY,
@@ -31,4 +31,5 @@ __all__ = [
     "recompute_range",
     "report_audit",
     "tell_assets",
+    "told_before",
 ]

@@ -8,7 +8,7 @@ The tables are read by packages that take long to import, and Airflow imports th
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
@@ -21,8 +21,10 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from hourline.airflow.commands import log
 from hourline.airflow.settings import Settings
 from hourline_core.errors import HourlineError
-from hourline_core.feed.positions import ASSETS, read_confirmations, read_position, read_token, write_position
+from hourline_core.feed.positions import ASSETS, read_confirmations, read_position, write_position
+from hourline_core.feed.told_partitions import Telling, note_telling, read_tellings, told_last
 from hourline_core.model import Project, load_project
+from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.metric_window import MetricWindow
 from hourline_core.model.session_window import SessionWindow
 
@@ -94,28 +96,32 @@ class WaitForPublication(BaseOperator):
 
 
 class Told(TypedDict):
-    """How far the assets have told."""
+    """What the assets have told, as a ``Telling`` that Airflow passes from task to task."""
 
     publication: int
-    token: str
     confirmations: int
+    token: str
+    at: str
+    partitions: dict[str, list[str]]
 
 
-def tell_assets(settings: Settings) -> Told:
+def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
     """Give the asset of each metric an event for each hour that was published since the last time, and the asset of its
     windows one for each window that has such an hour, or one of a gap that was confirmed since, and is final. It is
-    called in a task with ``settings.outlets`` as its outlets. Returns how far they tell, for ``confirm_told``.
+    called in a task with ``settings.outlets`` as its outlets. Returns what they tell, for ``confirm_told``.
 
-    An event's ``extra`` has the publication, and ``since``: the token that ``hourline changes`` compares with.
+    An event's ``extra`` has the publication, and what ``told_before`` reads. Airflow has one ``extra`` for all
+    partitions of an asset that a task tells.
     """
     from hourline_core.feed.confirmed_gaps import confirmed_after
     from hourline_core.feed.published import published_after
     from serving_layer import connect
     from serving_layer.confirmed_hours import confirmed_hours
 
+    now = clock()
     try:
         project = _project(settings)
-        since, gaps = read_token(project, ASSETS), confirmed_after(project, read_confirmations(project, ASSETS))
+        gaps = confirmed_after(project, read_confirmations(project, ASSETS))
         with connect(project) as connection:  # before the hours are read, so that no change is left out next time
             token, confirmed = connection.token, confirmed_hours(connection, gaps)
         published = published_after(project, read_position(project, ASSETS))
@@ -131,21 +137,40 @@ def tell_assets(settings: Settings) -> Told:
         raise AirflowException(str(error)) from None
     told = [(asset, [_key(hour) for hour in hours[name]]) for name, asset in settings.assets.items() if name in hours]
     told += [(settings.window_assets[name], keys) for name, keys in windows.items() if keys]
+    tellings = read_tellings(project, published.up_to, gaps.up_to, now)
     context: Any = get_current_context()
     for asset, keys in told:
+        since = told_last(tellings, asset.name, keys)
         context["outlet_events"][asset].add_partitions(keys)
         context["outlet_events"][asset].extra = {"publication": published.up_to, "since": since}
         log.info("%s: %d partition(s) up to publication %d", asset.name, len(keys), published.up_to)
     # Without partitions on an outlet, Airflow would report a change of the run's own partition.
     context["task"].outlets = [asset for asset, _ in told]
-    return {"publication": published.up_to, "token": token, "confirmations": gaps.up_to}
+    return {
+        "publication": published.up_to,
+        "confirmations": gaps.up_to,
+        "token": token,
+        "at": now.isoformat(),
+        "partitions": {asset.name: keys for asset, keys in told},
+    }
 
 
 def confirm_told(settings: Settings, told: Told) -> None:
-    """Note that the assets have told of all hours up to ``told``. Airflow has the events by then: a task that
-    is killed before it has ended well is tried again, and tells of the same hours again.
+    """Note what the assets have told. Airflow has the events by then: a task that is killed before it has ended well is
+    tried again, and tells of the same hours again.
     """
-    write_position(_project(settings), ASSETS, told["publication"], told["token"], told["confirmations"])
+    project = _project(settings)
+    write_position(project, ASSETS, told["publication"], told["confirmations"])
+    at = datetime.fromisoformat(told["at"])
+    note_telling(project, Telling(told["publication"], told["confirmations"], told["token"], at, told["partitions"]))
+
+
+def told_before(events: Sequence[Any], partition_key: str) -> str | None:
+    """The token with which a partition was told last before these ``events`` of its asset: what is different since then
+    is news. None: it was not told before, or too long ago. Then all of it is.
+    """
+    token: str | None = events[0].extra.get("since", {}).get(partition_key)
+    return token
 
 
 def _project(settings: Settings) -> Project:

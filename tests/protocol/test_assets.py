@@ -1,6 +1,8 @@
 """What the DAG `assets` tells the assets, from real tables. `test_airflow.py` runs it on a real scheduler."""
 
 import asyncio
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +12,12 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 import serving_layer
-from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets
+from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets, told_before
 from hourline.airflow.assets import PublicationTrigger
 from hourline_core.feed.positions import ASSETS, read_confirmations, read_position
+from hourline_core.feed.told_partitions import Telling, note_telling, read_tellings, told_last
 from hourline_core.ledger.confirmations import confirm_gap
+from hourline_core.model import load_project
 from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
 from tests.support.project_files import write_project
 
@@ -65,7 +69,7 @@ def run_dag(tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed
 @pytest.fixture
 def tables(tmp_path: Path) -> BareTables:
     """A day in New York, which begins at five in UTC, and an hour after it."""
-    tables = BareTables(write_project(tmp_path, FILES), hours=[*DAY, 30, 10])
+    tables = BareTables(write_project(tmp_path, FILES), hours=[*DAY, 30, 10, 11])
     tables.start()
     tables.micro_batch(len(DAY) + 1)
     return tables
@@ -75,19 +79,51 @@ def keys(*numbers: int) -> list[str]:
     return [f"{hour(number):%Y-%m-%dT%H:%M:%S}" for number in numbers]
 
 
-def test_an_event_has_the_token_with_which_its_changes_are_read(
+def changes_of(tables: BareTables, metric: str, event: Any, key: str) -> list[tuple[Any, ...]]:
+    """What a run for a partition reads: what changed in a metric since it was told last."""
+    since = told_before([event], key)
+    assert since
+    with serving_layer.connect(tables.project.root, since=since) as connection:
+        query = f"SELECT window_start, before, after FROM changes WHERE metric = '{metric}' ORDER BY ALL"
+        return connection.sql(query).fetchall()
+
+
+def test_an_event_has_the_token_with_which_its_partition_was_told_last(
     tables: BareTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables.publish(10, 11)
-    first = run_dag(tables, monkeypatch)
-    assert first.events["shop.totals"].extra == {"publication": 1, "since": "p0"}
-    tables.micro_batch(1)  # a late event of hour 10
+    tables.publish(*DAY, 30, metrics=["totals"])
+    assert run_dag(tables, monkeypatch).events["shop.totals"].extra == {"publication": 1, "since": {}}
+    tables.micro_batch(2)  # Late events of hours 10 and 11 count at once.
+    tables.publish(30, metrics=["totals"])
+    assert run(tables, monkeypatch) == {"shop.totals": keys(30), "shop.by_day": keys(30)}
+    tables.publish(11, metrics=["totals"])
+    assert "shop.by_day.windows" not in run(tables, monkeypatch), "hour 10 is revised"
     tables.publish(10, metrics=["totals"])
-    again = run_dag(tables, monkeypatch)
-    assert again.partitions == {"shop.totals": keys(10), "shop.by_day": keys(10)}
-    with serving_layer.connect(tables.project.root, since=again.events["shop.totals"].extra["since"]) as connection:
-        changes = connection.sql("SELECT window_start, before, after FROM changes WHERE metric = 'totals'").fetchall()
-    assert changes == [(hour(10), "1", "2")]
+    for is_confirmed in (False, True):
+        events = run_dag(tables, monkeypatch, is_confirmed=is_confirmed).events
+        assert (hour(10), "1", "2") in changes_of(tables, "totals", events["shop.totals"], *keys(10))
+        assert changes_of(tables, "by_day", events["shop.by_day.windows"], "2024-03-01") == [(hour(5), "24", "26")]
+    tables.publish(10, 12, metrics=["totals"])
+    events = run_dag(tables, monkeypatch).events
+    assert changes_of(tables, "by_day", events["shop.by_day.windows"], "2024-03-01") == [], "they were told"
+    assert changes_of(tables, "totals", events["shop.totals"], *keys(10)) == [], "also if another hour was not"
+    assert (hour(10), "1", "2") in changes_of(tables, "totals", events["shop.totals"], *keys(12))
+
+
+def test_tokens_that_are_too_old_or_of_deleted_tables_are_not_given(tmp_path: Path) -> None:
+    at, kept = datetime(2024, 3, 2, tzinfo=UTC), timedelta(days=7)
+    project = load_project(write_project(tmp_path, FILES))
+    for number in range(3):
+        days = [str(day) for day in range(300 - 100 * number)]
+        note_telling(project, Telling(number + 4, 1, f"p{number + 4}", at + number * kept / 2, {"day": days}))
+    tellings = read_tellings(project, 6, 1, at + kept)
+    assert [one.token for one in tellings] == ["p5", "p6"]
+    tokens = told_last(tellings, "day", [str(day) for day in range(300)])
+    assert Counter(tokens.values()) == {"p6": 100, "p5": 100}, "the most recent ones"
+    note_telling(project, Telling(6, 2, "p6~g2", at + kept, {}))
+    assert [one.token for one in read_tellings(project, 6, 2, at + kept)] == ["p5", "p6", "p6~g2"]
+    assert read_tellings(project, 3, 2, at + kept) == []
+    assert read_tellings(project, 6, 0, at + kept) == []
 
 
 def test_each_published_hour_is_told_also_of_a_metric_over_another(

@@ -18,7 +18,7 @@ from hourline_core.model import BatchSettings, Project, Settings
 from speed_layer.commit.maintenance import maintain_source
 from tests.protocol.test_rollups import with_rollups
 from tests.support.examples import examples
-from tests.support.result_rows import KEPT, Rows, rows_of
+from tests.support.result_rows import KEPT, Answer, apply_changes, rows_of
 from tests.support.visit_strategies import micro_batches
 from tests.support.visits import Visit, Visits, hour
 from tests.support.window_oracle import parse_window
@@ -53,35 +53,8 @@ def do(visits: Visits, step: Any) -> None:
             visits.start()
 
 
-def answer(connection: serving_layer.Connection) -> dict[str, Rows]:
+def answer(connection: serving_layer.Connection) -> Answer:
     return {name: rows_of(connection, name) for name in connection.project.all_metrics if name != "unseen"}
-
-
-def apply(changes: list[dict[str, Any]], rows: dict[str, Rows]) -> dict[str, Rows]:
-    """What a reader of the feed makes of its copy. It checks that nothing is told for nothing."""
-    copy = {metric: {key: dict(values) for key, values in of.items()} for metric, of in rows.items()}
-    for one in changes:
-        of = copy[one["metric"]]
-        window = (one["window_start"], one["window_end"])
-        if one["change"] == "replace":
-            for key in [key for key in of if window in ((None, None), key[:2])]:
-                del of[key]
-            continue
-        key = (*window, *dict(one["dimensions"]).values())
-        match one["change"]:
-            case "insert":
-                assert one["before"] is None
-                of.setdefault(key, {})[one["measure"]] = one["after"]
-            case "update":
-                assert of[key][one["measure"]] == one["before"] != one["after"]
-                of[key][one["measure"]] = one["after"]
-            case "delete":
-                assert one["after"] is None
-                assert of[key].pop(one["measure"]) == one["before"]
-                if not of[key]:
-                    del of[key]
-        assert one["causes"]
-    return copy
 
 
 def changes(project: Project, since: str, to: str | None = None) -> list[dict[str, Any]]:
@@ -99,7 +72,7 @@ def test_applying_the_changes_to_an_answer_gives_a_later_one(steps: list[Any], w
         visits.start()
         project = with_rollups(visits.project, **(ROLLUPS if window == "1h" else {}))
         visits.micro_batch(Visit(205, "a", 5))
-        answers: list[tuple[str, dict[str, Rows]]] = []
+        answers: list[tuple[str, Answer]] = []
         for step in [None, *steps]:
             do(visits, step)
             with serving_layer.connect(project) as connection:
@@ -107,12 +80,12 @@ def test_applying_the_changes_to_an_answer_gives_a_later_one(steps: list[Any], w
         token, newest = answers[-1]
         for since, earlier in answers[-3::-2]:
             found = changes(project, since)
-            assert apply(found, earlier) == newest
+            assert apply_changes(found, earlier) == newest
             assert found == [] or since != token
         # Between two tokens of the past, unless the later one needs rows that are no longer kept.
         middle, later = answers[len(answers) // 2]
         try:
-            assert apply(changes(project, answers[0][0], middle), answers[0][1]) == later
+            assert apply_changes(changes(project, answers[0][0], middle), answers[0][1]) == later
         except UsageError as error:
             assert "only kept for" in str(error)
 

@@ -3,17 +3,15 @@ once, as the oracle has it.
 """
 
 import configparser
-import json
 import os
 import re
 import shutil
 import signal
 import sys
 import textwrap
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -23,14 +21,16 @@ import psycopg
 import pytest
 
 import hourline
-from hourline_core.runtime.airflow.api import AirflowApi, AirflowError
+from hourline_core.runtime.airflow.api import AirflowError
 from hourline_core.runtime.airflow.configuration import home
 from hourline_core.runtime.airflow.health import airflow_status
-from hourline_core.runtime.airflow.stack import PARTS, address_note
+from hourline_core.runtime.airflow.stack import PARTS
 from hourline_core.runtime.background import AIRFLOW, start, stop
 from hourline_core.runtime.lease import lease_holder, turn
-from tests.support import parcels
-from tests.support.speed_process import PATIENCE, SpeedProcess, alive, descendants, wait_until
+from tests.support import day_of_new_york, parcels
+from tests.support.day_of_new_york import see_the_day_restated
+from tests.support.scheduled_project import Scheduled, maintains, wait_for
+from tests.support.speed_process import SpeedProcess, alive, descendants, wait_until
 from tests.support.stack_project import StackProject
 
 HOURS = 3
@@ -70,119 +70,39 @@ with DAG("invoices_of_a_day", schedule=PartitionedAssetTimetable(assets=windows)
 """The DAGs of the guide that run for each day: by Airflow's roll-up of hours, and by a window."""
 
 
-class Scheduled:
-    """A project whose Airflow runs."""
-
-    def __init__(self, stack: StackProject, url: str) -> None:
-        self.stack = stack
-        self.project = stack.project
-        self.api = AirflowApi(self.project, url)
-        self.name = self.project.name
-
-    def dag(self, name: str) -> str:
-        return f"{self.name}.{name}"
-
-    def part(self, name: str) -> int:
-        """The process id of a part of Airflow."""
-        return int(json.loads(address_note(self.project).read_text())["parts"][name])
-
-    def runs(self, dag: str, state: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.api.get(f"dags/{self.dag(dag)}/dagRuns", limit=100, state=state)["dag_runs"]
-        return found
-
-    def recomputing(self) -> dict[str, Any] | None:
-        """A recompute of the hourly DAG whose Java runs."""
-        running: list[dict[str, Any]] = self.api.get(
-            f"dags/{self.dag('hourly_recompute')}/dagRuns/~/taskInstances", state="running"
-        )["task_instances"]
-        return next(
-            (one for one in running if one["task_id"] == "recompute" and one["pid"] and has_java(one["pid"])), None
-        )
-
-    def covered(self) -> dict[datetime, str]:
-        """The hours that were recomputed: final, or blocked in a metric."""
-        rows = self.stack.table("coverage", "") if Path(f"{self.project.tables}/coverage").exists() else []
-        return {
-            row["hour"]: "blocked" if row["staged"] is not None else "final"
-            for row in sorted(rows, key=lambda r: r["staged"] or -1)
-            if row["hour"]
-        }
-
-    def told(self, metric: str) -> set[str]:
-        """The hours of a metric that its asset has told of."""
-        return set(self.times_told(metric))
-
-    def times_told(self, metric: str) -> Counter[str]:
-        """How often the asset of a metric has told of each hour."""
-        name = f"{self.name}.{metric}"
-        # The pattern finds the asset of its windows, too, and either may come first.
-        found = self.api.get("assets", name_pattern=name)["assets"]
-        [asset] = [one["id"] for one in found if one["name"] == name]
-        events = self.api.get("assets/events", asset_id=asset, limit=200)["asset_events"]
-        return Counter(event["partition_key"] for event in events)
-
-    def trigger(self, dag: str, parameters: dict[str, Any]) -> str:
-        """Trigger a DAG as a person does in the UI, which proposes a logical date; returns the id of the run."""
-        now = datetime.now(UTC).isoformat()
-        run = self.api.post(f"dags/{self.dag(dag)}/dagRuns", {"logical_date": now, "conf": parameters})
-        return str(run["dag_run_id"])
-
-    def working(self, dag: str, run: str, task: str, does: Callable[[int], bool]) -> dict[str, Any]:
-        """The task, once its process ``does`` what it is there for."""
-        path = f"dags/{self.dag(dag)}/dagRuns/{run}/taskInstances/{task}"
-        found: dict[str, Any] = {}
-
-        def look() -> bool:
-            found.update(self.api.get(path))
-            return found["state"] == "running" and bool(found["pid"]) and does(found["pid"])
-
-        wait_for(look, f"{task} of {dag} does not run")
-        return found
-
-    def another_recompute(self, than: dict[str, Any] | None) -> dict[str, Any]:
-        """One that has begun after ``than``, which may still be about to end."""
-        found: list[dict[str, Any]] = []
-
-        def look() -> bool:
-            task = self.recomputing()
-            if task and (than is None or task["id"] != than["id"]):
-                found.append(task)
-            return bool(found)
-
-        wait_for(look, "no recompute runs")
-        return found[0]
-
-
-def has_java(pid: int) -> bool:
-    return any(b"java" in words[0] for words in commands(pid))
-
-
-def maintains(pid: int) -> bool:
-    return any(b"maintain" in words for words in commands(pid))
-
-
-def commands(pid: int) -> Iterator[list[bytes]]:
-    """The command lines of what ``pid`` has started, as words."""
-    for one in descendants(pid):
-        with suppress(OSError):  # it has just ended
-            yield Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")
-
-
 @pytest.fixture
-def scheduled(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduled]:
+def project(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StackProject:
     monkeypatch.setenv("KAFKA", kafka)
-    # Two days ago, so that a whole day can be backfilled. The last hour lies in the next one: it is left to the hourly run.
-    begin = datetime.now(UTC).replace(hour=22, minute=0, second=0, microsecond=0) - timedelta(days=2)
-    monkeypatch.setattr(parcels, "BEGIN", begin)
+    # The last hour lies in the next day: it is left to the hourly run when the day is backfilled.
+    monkeypatch.setattr(parcels, "BEGIN", day_of_new_york.BEGIN)
     project = parcels.make(tmp_path, kafka, topic="scheduled", few=True)
     with (tmp_path / "hourline.yaml").open("a") as settings:
         # Runs enough to catch up with, also for a machine that does nothing else.
-        settings.write(SETTINGS.format(start=(begin - timedelta(days=3)).isoformat(), python=sys.executable))
+        first = datetime.now(UTC) - timedelta(days=5)
+        settings.write(SETTINGS.format(start=first.isoformat(), python=sys.executable))
     expect(tmp_path, "north, south, west")
     (tmp_path / "metrics" / "flow_by_day.yaml").write_text("from: flow\nwindow: 1 day\n")
-    project = StackProject(tmp_path, kafka, project.rules)
+    (tmp_path / "metrics" / f"{day_of_new_york.METRIC}.yaml").write_text(day_of_new_york.DECLARED)
+    return StackProject(tmp_path, kafka, project.rules)
+
+
+@pytest.fixture
+def speed(project: StackProject) -> Iterator[SpeedProcess]:
+    """It starts before Airflow, whose first maintenance would keep it from starting."""
+    with SpeedProcess(project) as speed:
+        speed.wait_until_ready()
+        yield speed
+
+
+@pytest.fixture
+def scheduled(project: StackProject, speed: SpeedProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduled]:
+    name, root = project.project.name, project.root
+    files = {
+        "daily_invoices.py": DAILY.format(project=name),
+        "of_new_york.py": day_of_new_york.dag_file(name, str(root)),
+    }
     try:
-        with with_another_dag(tmp_path / "checkout", DAILY.format(project=project.project.name), monkeypatch):
+        with with_other_dags(root / "checkout", files, monkeypatch):
             url = start(project.project, AIRFLOW)
         yield Scheduled(project, url)
     finally:
@@ -190,14 +110,15 @@ def scheduled(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @contextmanager
-def with_another_dag(checkout: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Within the block, processes start in a checkout whose DAG folder has one more file, ``text``."""
+def with_other_dags(checkout: Path, files: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Within the block, processes start in a checkout whose DAG folder has these files, too."""
     here = Path(hourline.__file__).parents[1]
     checkout.mkdir()
     for package in ("batch_layer", "hourline", "hourline_core", "serving_layer", "speed_layer"):
         (checkout / package).symlink_to(here / package)
     shutil.copytree(here / "dags", checkout / "dags")
-    (checkout / "dags" / "daily_invoices.py").write_text(text)
+    for file, text in files.items():
+        (checkout / "dags" / file).write_text(text)
     with monkeypatch.context() as context:
         context.chdir(checkout)
         context.setenv("PYTHONPATH", os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")]))
@@ -205,58 +126,55 @@ def with_another_dag(checkout: Path, text: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("has_more", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_hours_go_on_being_published_whatever_is_killed(scheduled: Scheduled, has_more: bool) -> None:
+def test_hours_go_on_being_published_whatever_is_killed(
+    scheduled: Scheduled, speed: SpeedProcess, has_more: bool
+) -> None:
     stack, rand = scheduled.stack, scheduled.stack.random
-    with SpeedProcess(stack) as speed:
-        speed.wait_until_ready()
-        # A day that began with some events, and was silent up to the first of the hours below.
-        stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=-parcels.BEGIN.hour, hours=1))
-        for hour in range(HOURS):
-            events = parcels.scans(rand, 60, first_hour=hour, hours=1)
-            if hour == BLOCKED:
-                events += [{**event, "scan": f"{event['scan']}!", "depot": "nowhere"} for event in events[:3]]
-            late = parcels.scans(rand, 10, first_hour=hour - 1, hours=1) if hour else []
-            # The hour closes when the next but one has begun in all partitions, since `grace` is an hour.
-            before = scheduled.recomputing()
-            stack.send("scans", [*late, *events])
-            stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=hour + 2, hours=1))
-            if hour == 1:
-                see_it_tried_again(scheduled, kill(scheduled.another_recompute(before)))
-            if hour == 2:
-                see_an_accepted_hour_told(scheduled)
-                expect(stack.root, "north, south, west, nowhere")
-                day = f"{parcels.BEGIN:%Y-%m-%d}T00:00:00Z"
-                scheduled.api.post(
-                    "backfills",
-                    {"dag_id": scheduled.dag("backfill"), "from_date": day, "to_date": day, "max_active_runs": 1},
-                )
-                scheduled.another_recompute(before)
-                os.kill(scheduled.part("scheduler"), signal.SIGKILL)
-            wait_for(partial(is_covered, scheduled, hour), f"hour {hour} was not published")
-        wait_for(lambda: set(scheduled.covered().values()) == {"final"}, "the blocked hour was not tried again")
-        wait_for(lambda: scheduled.runs("backfill", "success"), "the backfill did not come to its end")
-        assert scheduled.runs("hourly_recompute", "failed"), "the run whose hour was blocked"
-        for metric in stack.rules["scans"].metrics:
-            # Airflow tells of an hour after it was published.
-            wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
-            assert scheduled.told(metric) == {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
-        wait_for(partial(has_fired, scheduled), "the day's rollup has not fired")
-        assert airflow_status(scheduled.project).healthy
-        if has_more:
-            runs_the_other_dags(scheduled)
-        with (stack.root / "metrics" / "flow.yaml").open("a") as file:
-            file.write("wheer: fragile\n")
-        wait_for(lambda: airflow_status(scheduled.project).errors, "the mistake was not seen")
-        [error] = airflow_status(scheduled.project).errors
-        assert re.search(r"metrics/flow.yaml:\d+: wheer: is not a known key — did you mean 'where'\?$", error)
-        expect(stack.root, "north, south, west, nowhere")
-        everything = descendants(lease_holder(scheduled.project.workspace, "airflow") or 0)
-        assert len(everything) > len(PARTS)
-        stop(scheduled.project, AIRFLOW)
-        wait_until(lambda: not alive(everything), "the stop of Airflow leaves processes behind")
-        stack.note_cutoffs()
-        speed.process.send_signal(signal.SIGINT)
-        assert speed.wait() == 0, speed.lines
+    # A day that began with some events, and was silent up to the first of the hours below.
+    stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=-parcels.BEGIN.hour, hours=1))
+    for hour in range(HOURS):
+        events = parcels.scans(rand, 60, first_hour=hour, hours=1)
+        if hour == BLOCKED:
+            events += [{**event, "scan": f"{event['scan']}!", "depot": "nowhere"} for event in events[:3]]
+        late = parcels.scans(rand, 10, first_hour=hour - 1, hours=1) if hour else []
+        # The hour closes when the next but one has begun in all partitions, since `grace` is an hour.
+        before = scheduled.recomputing()
+        stack.send("scans", [*late, *events])
+        stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=hour + 2, hours=1))
+        if hour == 1:
+            see_it_tried_again(scheduled, kill(scheduled.another_recompute(before)))
+        if hour == 2:
+            see_an_accepted_hour_told(scheduled)
+            expect(stack.root, "north, south, west, nowhere")
+            scheduled.backfill(f"{parcels.BEGIN:%Y-%m-%d}")
+            scheduled.another_recompute(before)
+            os.kill(scheduled.part("scheduler"), signal.SIGKILL)
+        wait_for(partial(is_covered, scheduled, hour), f"hour {hour} was not published")
+    wait_for(lambda: set(scheduled.covered().values()) == {"final"}, "the blocked hour was not tried again")
+    wait_for(lambda: scheduled.runs("backfill", "success"), "the backfill did not come to its end")
+    assert scheduled.runs("hourly_recompute", "failed"), "the run whose hour was blocked"
+    for metric in stack.rules["scans"].metrics:
+        # Airflow tells of an hour after it was published.
+        wait_for(partial(is_told, scheduled, metric), f"the asset of {metric} does not tell of all hours")
+        assert scheduled.told(metric) == {f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered()}
+    wait_for(partial(has_fired, scheduled), "the day's rollup has not fired")
+    assert airflow_status(scheduled.project).healthy
+    # The day closes in New York, too.
+    stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=9, hours=1))
+    see_the_day_restated(scheduled, speed)
+    if has_more:
+        runs_the_other_dags(scheduled)
+    with (stack.root / "metrics" / "flow.yaml").open("a") as file:
+        file.write("wheer: fragile\n")
+    wait_for(lambda: airflow_status(scheduled.project).errors, "the mistake was not seen")
+    [error] = airflow_status(scheduled.project).errors
+    assert re.search(r"metrics/flow.yaml:\d+: wheer: is not a known key — did you mean 'where'\?$", error)
+    expect(stack.root, "north, south, west, nowhere")
+    everything = descendants(lease_holder(scheduled.project.workspace, "airflow") or 0)
+    assert len(everything) > len(PARTS)
+    stop(scheduled.project, AIRFLOW)
+    wait_until(lambda: not alive(everything), "the stop of Airflow leaves processes behind")
+    stack.note_cutoffs()
     keys = [(row["metric"], row["hour"]) for row in stack.table("coverage", "") if row["hour"]]
     assert max(Counter(keys).values()) == 1, "coverage has each hour once"
     assert stack.check() > 100
@@ -311,7 +229,7 @@ def see_it_tried_again(scheduled: Scheduled, task: dict[str, Any]) -> None:
 
 def runs_the_other_dags(scheduled: Scheduled) -> None:
     recomputes_a_range_and_maintains_the_tables(scheduled)
-    backfills_up_to_today(scheduled)
+    backfills_a_day_without_closed_hours(scheduled)
     forgets_what_is_long_past(scheduled)
 
 
@@ -320,8 +238,6 @@ def recomputes_a_range_and_maintains_the_tables(scheduled: Scheduled) -> None:
     and a DAG that would have no task, are refused. Maintenance is killed in the middle, and tried again: a file that no
     version of a table needs is gone. (A backfill that is killed: test_backfill.py.)
     """
-    # More runs of this DAG would find nothing to do, and take time from what is waited for.
-    scheduled.api.patch(f"dags/{scheduled.dag('hourly_recompute')}", {"is_paused": True})
     metrics = list(scheduled.stack.rules["scans"].metrics)
     told = {metric: scheduled.times_told(metric) for metric in metrics}
     table = next(Path(scheduled.project.tables).glob("final/flow/**/*.parquet")).parent
@@ -350,13 +266,14 @@ def recomputes_a_range_and_maintains_the_tables(scheduled: Scheduled) -> None:
     assert not lost.exists()
 
 
-def backfills_up_to_today(scheduled: Scheduled) -> None:
-    """The day with open hours gets its closed hour. Today has none: it is skipped, and runs again once it is cleared."""
+def backfills_a_day_without_closed_hours(scheduled: Scheduled) -> None:
+    """The day with open hours gets its closed ones. The next one has none: it is skipped, and runs again once it is
+    cleared.
+    """
     first = parcels.BEGIN.replace(hour=0) + timedelta(days=1)
     last = first + timedelta(days=1)
     told = scheduled.times_told("flow")
-    dates = {"from_date": f"{first:%Y-%m-%dT%H:%M:%SZ}", "to_date": f"{last:%Y-%m-%dT%H:%M:%SZ}"}
-    scheduled.api.post("backfills", {"dag_id": scheduled.dag("backfill"), **dates, "max_active_runs": 1})
+    scheduled.backfill(f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")
     path = f"dags/{scheduled.dag('backfill')}"
 
     def runs() -> dict[str, str]:
@@ -365,15 +282,12 @@ def backfills_up_to_today(scheduled: Scheduled) -> None:
     wait_for(lambda: {f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}"} <= runs().keys(), "the days were not backfilled")
     task = f"{path}/dagRuns/{{}}/taskInstances/recompute"
     assert scheduled.api.get(task.format(runs()[f"{first:%Y-%m-%d}"]))["state"] == "success"
-    wait_for(
-        lambda: scheduled.times_told("flow") - told == Counter([f"{first:%Y-%m-%dT%H:%M:%S}"]),
-        "the asset does not tell of the closed hour alone",
-    )
+    closed = Counter(f"{hour:%Y-%m-%dT%H:%M:%S}" for hour in scheduled.covered() if hour >= first)
+    wait_for(lambda: scheduled.times_told("flow") - told == closed, "the asset does not tell of the closed hours alone")
     run = runs()[f"{last:%Y-%m-%d}"]
     skipped = scheduled.api.get(task.format(run))
     assert skipped["state"] == "skipped"
-    cleared = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": ["recompute"]}
-    scheduled.api.post(f"{path}/clearTaskInstances", {**cleared, "include_downstream": True})
+    scheduled.clear(scheduled.dag("backfill"), run, "recompute")
 
     def is_skipped_again() -> bool:
         again = scheduled.api.get(task.format(run))
@@ -402,11 +316,3 @@ def expect(root: Path, depots: str) -> None:
     """Have the audit expect these depots."""
     declared = textwrap.dedent(parcels.keep_few(parcels.FILES)["metrics/flow.yaml"])
     (root / "metrics" / "flow.yaml").write_text(declared + EXPECTATION.format(depots=depots))
-
-
-def wait_for(condition: Callable[[], object], otherwise: str) -> None:
-    """Look now and then, since it costs something, whether ``condition`` holds."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.5)

@@ -63,6 +63,11 @@ class SpeedProcess:
         """Until it ends by itself; returns its exit status."""
         return self.process.wait(PATIENCE)
 
+    def stop(self) -> None:
+        """Stop it as Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+        assert self.wait() == 0, self.lines
+
     def kill(self) -> None:
         """kill -9 at once, and wait until nothing that it started is left."""
         self.process.send_signal(signal.SIGKILL)

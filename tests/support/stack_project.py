@@ -3,6 +3,7 @@ with the oracle.
 """
 
 import math
+import random
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -26,10 +27,13 @@ from speed_layer.commit.committer import Finished
 from speed_layer.spark_session import speed_session
 from tests.support import observed, oracle
 from tests.support.oracle import FIRST_FILE, Event, count_recreated
+from tests.support.result_rows import Answer, answer_of, apply_changes, differences
 from tests.support.sent_project import SentProject
 
 _OLDER = {"exploded": None, "empty": None, "not_taken": None}
 """Columns that an older version did not write."""
+ANSWERS = 10
+"""So many earlier answers are kept, since a soak checks hundreds."""
 
 
 @dataclass
@@ -44,6 +48,8 @@ class StackProject(SentProject):
     """The hours that lost records may belong to."""
     mended: dict[tuple[int, int], int] = field(default_factory=dict)
     """By partition and offset, the sequence after which a record is accepted that was rejected before."""
+    answers: list[tuple[str, Answer]] = field(default_factory=list)
+    """Some of the answers that were checked, with their tokens, and the last one."""
 
     def forget_unread(self, source: str) -> None:
         """Expect no more of what was sent before the topic was recreated, and was not read."""
@@ -65,6 +71,7 @@ class StackProject(SentProject):
         copied.incomplete = set(self.incomplete)
         copied.mended = dict(self.mended)
         copied.recreated, copied.files = list(self.recreated), dict(self.files)
+        copied.answers = list(self.answers)
         return copied
 
     def command(self, *arguments: str, status: int | None = 0) -> str:
@@ -163,7 +170,22 @@ class StackProject(SentProject):
                 assert {hour for hour, row in mine.items() if row["closed"]} == oracle.closed_hours(rule, events)
             cells += 3 * len(mine)
         self.check_drift(connection)
+        self.check_changes(connection)
         return cells
+
+    def check_changes(self, connection: serving_layer.Connection) -> None:
+        """What has changed since two of the earlier answers, applied to them, gives this one."""
+        answer = answer_of(connection)
+        chosen = random.Random(connection.token)  # noqa: S311 (the same ones each time)
+        for since, earlier in [self.answers[-1], chosen.choice(self.answers)] if self.answers else []:
+            with serving_layer.connect(connection.project, as_of=since) as before:
+                connection.compare_with(before, answer)
+            changes = connection.sql("FROM changes").to_arrow_table().to_pylist()
+            known = {metric: earlier.get(metric, {}) for metric in answer}
+            assert differences(apply_changes(changes, known), answer) == [], f"since {since} up to {connection.token}"
+        if len(self.answers) == ANSWERS:
+            self.answers.pop(chosen.randrange(ANSWERS))
+        self.answers.append((connection.token, answer))
 
     def check_drift(self, connection: serving_layer.Connection) -> None:
         """No number ever changed without a known cause, and the amounts add up."""
