@@ -137,6 +137,10 @@ class ArchivedEvents:
             parts += self._decoded_as(decoding, _cutoff_of("hour", cutoffs))
         return parts
 
+    def with_fields(self) -> DataFrame:
+        """All events, with the derived fields."""
+        return self._events
+
     def mark_counted(self) -> DataFrame:
         """All events, with COUNTS."""
         return mark_counted(self._events, self._source)

@@ -28,6 +28,7 @@ COMMANDS = [
     ["backfill", "--from", "2024-05-06T20", "--to", "2024-05-06T22"],
     ["maintain"],
     ["verify"],
+    ["verify", "--recount"],
     ["reset", "scans", "--yes"],
     ["import", "x.jsonl", "--source", "scans"],
     ["replay", "x.jsonl", "--source", "scans"],

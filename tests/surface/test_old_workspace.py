@@ -69,6 +69,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "maintain",
         "maintain|--dry-run",
         "verify",
+        "verify|--recount",
         "late",
         "advise|grace|pageviews",
         "drift",
