@@ -13,7 +13,7 @@ from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
-from hourline_core.runtime.spark import is_local, spark_session, stop_spark
+from hourline_core.runtime.spark import spark_session, stop_spark
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
@@ -43,13 +43,8 @@ def speed_session(project: Project) -> Iterator[SparkSession]:
 
     Raises DeclarationError, SetupError, SparkError.
     """
-    # Executors on other machines may have another Python, which a start looks at.
-    local = (
-        {"spark.python.daemon.module": "speed_layer.python_daemon"} if is_local(project.settings.spark.master) else {}
-    )
     delay = max(_SHORTEST_DELAY, _DELAY_PER_SOURCE * len(project.sources))
-    streaming = {**_STREAMING, "spark.sql.streaming.pollingDelay": f"{delay}ms"}
-    spark = spark_session(project, "speed", {**streaming, **local})
+    spark = spark_session(project, "speed", {**_STREAMING, "spark.sql.streaming.pollingDelay": f"{delay}ms"})
     try:
         refuse_unresolved(spark, project)
         with warm_workers(spark):

@@ -48,6 +48,31 @@ def look_up_classes_once(spark: Any) -> None:
         setattr(jvm, name, getattr(jvm, name))
 
 
+def let_arrow_do_without_pandas() -> None:
+    """Have Arrow not import pandas when it makes its first array, which takes some tenths of a second.
+
+    It imports pandas to see whether values are of pandas: ``_PandasAPIShim._check_import`` in
+    ``pyarrow/pandas-shim.pxi``. If that fails, it tries again only where pandas is needed, as in ``to_pandas``.
+    """
+    import pyarrow as pa
+
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, _Refusal())
+        try:
+            pa.array([0])
+        finally:
+            del sys.meta_path[0]
+
+
+class _Refusal:
+    """Finds no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def import_great_expectations() -> None:
     """Import Great Expectations without what it only tries to import.
 

@@ -80,6 +80,8 @@ _ON_THIS_MACHINE = {
     # No other machine needs to reach the driver, whatever this machine's name resolves to.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Executors on other machines may have another Python, which a start looks at.
+    "spark.python.daemon.module": "hourline_core.runtime.python_daemon",
 }
 
 _ATTEMPTS = 4

@@ -30,6 +30,20 @@ def test_the_audit_does_without_what_great_expectations_only_tries_to_import() -
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
+def test_arrow_imports_pandas_only_where_it_is_needed() -> None:
+    done = python(
+        "import sys, pyarrow as pa\n"
+        "from hourline_core.runtime.quirks import let_arrow_do_without_pandas\n"
+        "let_arrow_do_without_pandas()\n"
+        "table = pa.table({'x': [1, None]})\n"
+        "assert 'pandas' not in sys.modules\n"
+        "frame = table.to_pandas()\n"
+        "assert pa.array(frame['x']).null_count == 1\n"
+        "print('fine')"
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
 def test_a_stop_of_spark_is_noticed_soon() -> None:
     done = python(
         "import socketserver, threading\n"
