@@ -163,9 +163,8 @@ def any_sale(rand: random.Random) -> Row:
     )
 
 
-@pytest.mark.parametrize(
-    ("seed", "steps"), [(1, 3), *(pytest.param(seed, 7, marks=pytest.mark.long) for seed in range(2, 8))]
-)
+@pytest.mark.long  # tests/protocol/test_decoding_anew.py kills decoding at each step, tests/stack one on the stack
+@pytest.mark.parametrize(("seed", "steps"), [(1, 3), *((seed, 7) for seed in range(2, 8))])
 def test_history_is_what_the_last_declaration_makes_of_it(kafka: str, tmp_path: Path, seed: int, steps: int) -> None:
     """Random records and declarations. After some of them, some hours are recomputed, which may be killed."""
     rand = random.Random(seed)  # noqa: S311 (the same numbers each time)

@@ -178,6 +178,7 @@ def test_each_type_is_refused_or_has_equal_results_in_both_layers(
         assert DeltaTable(tmp_path / aggregation.name).to_pyarrow_table().num_rows == folded.num_rows
 
 
+@pytest.mark.long
 def test_elements_of_each_type_are_refused_or_archived(spark: SparkSession, tmp_path: Path) -> None:
     arrays = {name: f"array({expression}, null)" for name, expression in TYPES.items()}
     arrays |= {"entries_alone": "map_entries(m)", "literals_alone": "array(struct(1 as one))", "structs_alone": "many"}
@@ -232,6 +233,7 @@ def test_an_id_of_each_type_is_refused_or_has_a_hash(spark: SparkSession, tmp_pa
         assert len(set(hashes)) == ranks.count(1) > 1, name
 
 
+@pytest.mark.long
 def test_an_event_time_of_each_type_is_refused_or_read(spark: SparkSession, tmp_path: Path) -> None:
     sources = {}
     for name, expression in TYPES.items():
