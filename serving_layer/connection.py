@@ -35,7 +35,8 @@ class Connection(SnapshotConnection):
     - ``<metric>_states``: each hour, or each ``pane`` of it, with mergeable states, for roll-ups
     - ``<metric>_final`` and ``<metric>_provisional``: what each layer contributes
     - ``<metric>_staged``: the results of the hours that did not pass their audit
-    - ``hours``: the state of each hour; ``windows``: the state of each window of the metrics that declare some
+    - ``hours``: the state of each hour; ``long_silences``: the empty hours that are too many for it
+    - ``windows``: the state of each window of the metrics that declare some
     - ``events_<source>`` and ``rejected_<source>``: the records; ``late_events``: the late ones
     - ``quarantine_<source>``: the events that a class of a metric failed for, if the source has such a metric
     - ``drift``: how much each recomputed hour changed, one row per measure and cause

@@ -23,7 +23,7 @@ _OF_STATES = ("distinct_count", "distinct_merge", "quantile_value", "quantile_me
 _ALLOWED = "allowed is one SELECT in DuckDB's SQL, such as: FROM hours"
 _NO_FINDINGS = "findings are of now: ask without --as-of; if a table is damaged, restore it first"
 _NO_CHANGES = "the view 'changes' needs an earlier token or time to compare with: use `hourline changes --since TOKEN`"
-_VIEWS = ("hours", "windows", "late_events", "drift", "quality", "publications", "findings")
+_VIEWS = ("hours", "long_silences", "windows", "late_events", "drift", "quality", "publications", "findings")
 
 
 def explain_error(

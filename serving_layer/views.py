@@ -18,6 +18,7 @@ from hourline_core.sql.attach_on_demand import Part, Statements
 from hourline_core.sql.coverage import covered_hours_sql
 from hourline_core.sql.hour_states import weakest_sql
 from hourline_core.sql.literals import identifier, literal
+from hourline_core.sql.long_silences import all_long_silences_sql
 from hourline_core.sql.merge import (
     LAYERS,
     Layer,
@@ -76,6 +77,7 @@ def view_parts(project: Project, snapshot: Snapshot, functions: bool = True) -> 
         if f"quarantine/{name}" in snapshot.other_tables and (view := f"quarantine_{name}") not in snapshot.unreadable:
             yield _view_part(view, [view], f"FROM hourline.{view} WHERE sequence <= {known.sequence}")
     yield _view_part("hours", ["metric_hours", *_each("source_hours", snapshot)], _hours_sql(project, snapshot))
+    yield _view_part("long_silences", _each("long_silences", snapshot), all_long_silences_sql(snapshot.progress))
     windowed = [tables for tables in served_metrics(project, snapshot) if not tables.metric.window.is_hour]
     yield _view_part("windows", [f"windows_{tables.name}" for tables in windowed], all_windows_sql(windowed))
     if "late_events" not in snapshot.unreadable:
@@ -176,7 +178,8 @@ def _revised_sessions_part(tables: MetricTables, sequence: int) -> Part:
 
 def _windows_part(tables: MetricTables, windows: Window, sequence: int) -> Part:
     rows = [f"provisional_{tables.name}"] if tables.metric.pane else []
-    needs = _in_schema([f"hours_{tables.name}", f"source_hours_{tables.source.name}", *rows])
+    of_source = [f"{kind}_{tables.source.name}" for kind in ("source_hours", "long_silences")]
+    needs = _in_schema([f"hours_{tables.name}", *of_source, *rows])
     return Part(
         _in_schema([f"windows_{tables.name}"]),
         needs,

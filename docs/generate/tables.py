@@ -81,6 +81,7 @@ _TABLES: Mapping[str, tuple[str, Columns]] = {
 
 _VIEWS = {
     "hours": "One row per hour, also per empty hour, of each source and of each metric.",
+    "long_silences": "One row per long silence: closed empty hours of a source that are too many for `hours`.",
     "windows": "One row per window of each metric that declares windows other than hours.",
     "late_events": "One row per event that arrived after its hour had closed.",
     "drift": "One row per recomputed hour, measure and cause. `cause` is null where nothing changed.",

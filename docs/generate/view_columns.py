@@ -23,6 +23,13 @@ VIEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "late": "The number of them that arrived after the hour had closed.",
         "closed": "Whether the hour has closed.",
     },
+    "long_silences": {
+        "source": "The name of the source.",
+        "silence_start": "The first hour of the silence.",
+        "silence_end": "The hour after its last one.",
+        "hours": "The number of its hours.",
+        "state": "`final`, or `incomplete` if records of it may be lost, and nobody has confirmed that.",
+    },
     "windows": {
         "source": "The name of the source.",
         "metric": "The name of the metric.",

@@ -23,6 +23,7 @@ RESERVED_METRICS = frozenset(
         "drift",
         "quality",
         "publications",
+        "long_silences",
         "windows",
         "findings",
         "changes",

@@ -20,6 +20,7 @@ from hourline_core.sql.coverage import staged_sql
 from hourline_core.sql.guarded_columns import guard_columns
 from hourline_core.sql.hour_states import hour_states_sql, metric_hours_sql
 from hourline_core.sql.literals import identifier, literal
+from hourline_core.sql.long_silences import long_silences_sql
 from hourline_core.sql.progress import gaps_sql, late_sql, source_hours_sql
 from hourline_core.sql.rejected import rejected_rows_sql
 from hourline_core.storage.data_files import DataFiles
@@ -55,6 +56,7 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
       rows, also beyond the snapshot's progress; each rejected event with the bytes of its record
     - ``decoded_<source>``: the events that were decoded anew, if there are such
     - ``source_hours_<source>`` (a table): hour, events, arrived, late, clock, closed
+    - ``long_silences_<source>`` (a table): see ``long_silences_sql``
     - ``late_<source>``: hour, sequence, events, arrived, clock
     - ``gaps_<source>`` (a table, if there is one): see ``gaps_sql``, with confirmed (null: it is not), person, reason
     - ``drift``, ``quality``: what was kept of each publication (DRIFT_SCHEMA, QUALITY_SCHEMA)
@@ -80,6 +82,9 @@ def table_parts(project: Project, snapshot: Snapshot, now: datetime, files: File
         yield _table_part(f"source_hours_{name}", needs, [f"CREATE TABLE hourline.source_hours_{name} AS {hours}"])
         late = f"CREATE VIEW hourline.late_{name} AS {late_sql(source, known.sequence)}"
         yield _table_part(f"late_{name}", (progress,), [late])
+        needs = (f"source_hours_{name}", *([f"gaps_{name}"] if known.has_gaps else []))
+        silences = long_silences_sql(source, known.has_gaps)
+        yield _table_part(f"long_silences_{name}", needs, [f"CREATE TABLE hourline.long_silences_{name} AS {silences}"])
         if known.has_gaps:
             yield _table_part(f"gaps_{name}", (progress,), _gaps_sql(source, known.sequence, layout, snapshot))
         for kind, uri in (("events", layout.events(source)), ("quarantine", layout.quarantine(source))):

@@ -3,6 +3,9 @@
 A window is listed as soon as one of its hours is known. Its state is the weakest of its hours. Until its source's clock
 has passed its end, it is at most ``provisional``, since hours of it are still to come. An hour that late events have
 revised makes only those windows ``revised`` that contain the pane of one of these events.
+
+The hours of a long silence (see long_silences.py) are final. A window that ends in one, or where one may begin, is
+final once it has closed. A window that lies wholly within one is not listed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,8 +46,8 @@ def create_windows_sql(
     """The statement that makes ``hourline.windows_<metric>_<declaration>``: window_start, window_end, state,
     weakest_hour (the first of its hours in the weakest state; null: they are final), closed.
 
-    It reads the states of the metric's hours, its provisional rows up to ``sequence``, and the hours of its source, as
-    attached by tables.py. Numbers are written into it, so that any DuckDB can run it.
+    It reads the states of the metric's hours, its provisional rows up to ``sequence``, and the hours and long silences
+    of its source, as attached by tables.py. Numbers are written into it, so that any DuckDB can run it.
     """
     stretches = connection.execute(_stretches_sql(tables, max(windows.shortest, HOUR))).fetchall()
     spans = [windows.touching(first, last + HOUR - windows.pane) for first, last in stretches]
@@ -56,8 +59,10 @@ def create_windows_sql(
             FROM (SELECT unnest({_numbers(span.starts for span in spans)}) AS s,
                          unnest({_numbers(span.ends for span in spans)}) AS e)
         ), known AS (
-            SELECT *, coalesce(window_end <= clock, false) AS passed,
-                   coalesce(window_end + {grace} <= clock, false) AS closed
+            SELECT *, coalesce(window_end + {grace} <= clock, false) AS closed,
+                   coalesce(window_end <= clock, false) AND (closed OR EXISTS (
+                       FROM hourline.source_hours_{tables.source.name}
+                       WHERE hour < window_end AND hour + INTERVAL 1 HOUR >= window_end)) AS passed
             FROM spans, (SELECT max(clock) AS clock FROM hourline.source_hours_{tables.source.name})
         ), states AS (
             SELECT window_start, window_end, closed, if(passed, 'final', 'provisional') AS state, NULL AS hour
@@ -78,15 +83,18 @@ def _unsettled_sql(tables: MetricTables, sequence: int) -> str:
     """
     hours = f"hourline.hours_{tables.name}"
     whole = f"SELECT hour, state, hour AS since, hour + INTERVAL 1 HOUR AS until FROM {hours} WHERE state <> 'final'"
+    silent = f"""
+        SELECT silence_start, state, silence_start, silence_end
+        FROM hourline.long_silences_{tables.source.name} WHERE state <> 'final'"""
     if not tables.metric.pane:
-        return whole
+        return f"{whole} UNION ALL {silent}"
     # Any length up to that of a pane will do: a boundary of a window is the start of a pane.
     late = f"""
         SELECT DISTINCT hour, h.state, t.pane AS since, t.pane + INTERVAL 1 MICROSECOND AS until
         FROM hourline.provisional_{tables.name} t JOIN {hours} h USING (hour)
         WHERE h.state = 'revised' AND t.sequence > h.cutoff AND t.sequence <= {sequence}
           AND t.sequence >= {tables.complete_from}"""
-    return f"{whole} AND state <> 'revised' UNION ALL {late}"
+    return f"{whole} AND state <> 'revised' UNION ALL {late} UNION ALL {silent}"
 
 
 def windowed_rows_sql(tables: MetricTables) -> str:

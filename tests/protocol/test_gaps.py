@@ -17,7 +17,19 @@ from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.status import report_status
 from speed_layer.commit.progress_compaction import compact_progress
 from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, hour
+from tests.support.project_files import write_project
 
+FILES = {
+    "hourline.yaml": "name: shop\n",
+    "sources/clicks.yaml": """
+        topic: clicks
+        fields: {n: long, at: long}
+        event_time: {expression: at, encoding: epoch_seconds}
+    """,
+    "metrics/totals.yaml": "source: clicks\nmeasures: {n: sum(n)}\n",
+    "metrics/odd.yaml": "source: clicks\nmeasures: {n: sum(n)}\nwhere: n > 1\n",
+    "metrics/by_day.yaml": "from: totals\nwindow: {size: 1 day, zone: America/New_York}\n",
+}
 EVENTS = [0, 1, 2, 3, 4, 5, 3]
 CLEAN = {0: "final", 1: "final", 2: "final", 3: "revised", 4: "provisional", 5: "provisional"}
 
@@ -83,6 +95,26 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
     assert status.skipped == 20
     confirm_gap(tables.project, SOURCE, first, "ada", "all of them were bots", BASE)
     assert states(tables) == CLEAN | done
+
+
+def test_a_long_silence_is_incomplete_while_its_records_may_be_lost(tmp_path: Path) -> None:
+    tables = BareTables(write_project(tmp_path, FILES), [0, 800, 803])
+    tables.start()
+    tables.micro_batch(3)
+    tables.publish(*range(745), metrics=["totals"])
+
+    def look() -> list[tuple[object, ...]]:
+        day = f"SELECT state FROM windows WHERE window_start = '{hour(724)}'"
+        with serving_layer.connect(tables.project.root) as connection:
+            silence = connection.sql("SELECT silence_start, silence_end, state FROM long_silences").fetchall()
+            return silence + connection.sql(day).fetchall()
+
+    assert look() == [(hour(745), hour(800), "final"), ("final",)], "the day ends in the silence"
+    gap = tables.lose(746, 746)
+    assert look() == [(hour(745), hour(800), "incomplete"), ("incomplete",)]
+    compact_progress(tables.source_tables.progress, BASE + timedelta(days=9999), [])
+    confirm_gap(tables.project, SOURCE, gap, "ada", "it was a test", BASE)
+    assert look() == [(hour(745), hour(800), "final"), ("final",)]
 
 
 def test_an_hour_that_is_blocked_is_shown_as_blocked(tables: BareTables) -> None:

@@ -33,6 +33,7 @@ VIEWS = [
     *METRICS,
     *(f"{metric}_states" for metric in METRICS),
     "hours",
+    "long_silences",
     "late_events",
     "publications",
     "events_clicks",

@@ -257,6 +257,28 @@ def test_windows_of_hours_long_ago_do_not_fill_the_time_between(visits: Visits) 
     assert count < 101 + 5 + 32 * 24  # hours without events are listed for 31 days
 
 
+def test_a_window_that_ends_in_a_long_silence_is_final_once_it_has_closed(tmp_path: Path) -> None:
+    visits = Visits(tmp_path)
+    visits.start()
+    project = with_window(visits.project, "6h")
+
+    def look() -> tuple[list[Any], list[Any]]:
+        with serving_layer.connect(project) as connection:
+            silences = connection.sql("SELECT silence_start, silence_end, state FROM long_silences ORDER BY ALL")
+            window = f"SELECT state, closed FROM windows WHERE window_start = '{hour(744)}'"
+            return silences.fetchall(), connection.sql(window).fetchall()
+
+    visits.micro_batch(Visit(0, "a", 1), Visit(750, "a", 1, minute=30))
+    visits.publish(*range(745))
+    assert look() == ([(hour(745), hour(749), "final")], [("provisional", False)])
+    visits.micro_batch(Visit(751, "a", 1))
+    assert look() == ([(hour(745), hour(750), "final")], [("final", True)]), "nothing was published"
+    visits.micro_batch(Visit(747, "a", 1))
+    assert look() == ([(hour(745), hour(747), "final")], [("provisional", True)])
+    visits.publish(747, 748, 749)
+    assert look() == ([(hour(745), hour(747), "final")], [("final", True)])
+
+
 def test_the_hours_of_a_metric_with_windows_are_there_as_before(visits: Visits) -> None:
     with serving_layer.connect(visits.project) as connection:
         hourly = connection.sql("FROM loads ORDER BY ALL").fetchall()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts, to_arrow
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.sql.database import connect
+from hourline_core.sql.long_silences import long_silences_sql
 from hourline_core.sql.progress import source_hours_sql
 from tests.support.examples import examples
 
@@ -63,6 +64,25 @@ def found(
     return {hour: (events, late, closed) for hour, events, late, closed in listed}
 
 
+def found_silences(
+    database: duckdb.DuckDBPyConnection, source: Source = SOURCE, now: datetime = BASE
+) -> list[tuple[datetime, datetime, int, str]]:
+    """The long silences in the progress that ``found`` has looked at last."""
+    query = source_hours_sql(source, 1_000, now)
+    database.execute(f"CREATE OR REPLACE TABLE hourline.source_hours_clicks AS {query}")
+    return database.execute(f"FROM ({long_silences_sql(source, has_gaps=False)}) ORDER BY ALL").fetchall()
+
+
+def naive_silences(batches: list[list[int]], clock: datetime | None) -> list[tuple[datetime, datetime, int, str]]:
+    """What lies between the listed hours, and after them up to the last hour that has closed."""
+    listed = sorted(naive(batches, clock))
+    ends = [*listed[1:], clock - HOUR if clock else BASE]
+    numbers = [((first - BASE) // HOUR + 1, (end - BASE) // HOUR) for first, end in zip(listed, ends, strict=False)]
+    closed = (clock - BASE) // HOUR - 1 if clock else 0
+    within = [(first, min(end, closed)) for first, end in numbers]
+    return [(BASE + first * HOUR, BASE + end * HOUR, end - first, "final") for first, end in within if first < end]
+
+
 def naive(batches: list[list[int]], clock: datetime | None) -> dict[datetime, tuple[int, int, bool]]:
     """Walk on from each hour with events, hour by hour."""
     events = Counter(number for batch in batches for number in batch)
@@ -88,6 +108,7 @@ def test_the_hours_of_a_source_are_those_of_a_naive_walk(
     highest = max((number for batch in batches for number in batch), default=None)
     clock = None if highest is None else BASE + highest * HOUR + timedelta(minutes=minute)
     assert found(database, rows(batches, minute), len(batches)) == naive(batches, clock)
+    assert found_silences(database) == naive_silences(batches, clock)
 
 
 @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -98,6 +119,7 @@ def test_by_wall_time_the_hours_go_on_up_to_now(
     highest = max((number for batch in batches for number in batch), default=0)
     now = BASE + (highest + behind) * HOUR + timedelta(minutes=minute)
     assert found(database, rows(batches, minute), len(batches), WALL, now) == naive(batches, now)
+    assert found_silences(database, WALL, now) == naive_silences(batches, now)
 
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -118,3 +140,4 @@ def test_one_record_with_a_wrong_year_makes_a_month_of_hours_and_no_more(databas
     hours = found(database, rows([[0], [400_000]], minute=30), 2)
     assert len(hours) == 2 + 31 * 24
     assert max(hours) == BASE + 400_000 * HOUR
+    assert found_silences(database) == [(BASE + 745 * HOUR, BASE + 399_999 * HOUR, 399_254, "final")]
