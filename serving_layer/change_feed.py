@@ -14,6 +14,7 @@ from serving_layer.confirmed_hours import confirmed_hours
 from serving_layer.connection import Connection
 from serving_layer.final_windows import final_windows
 from serving_layer.query_scope import HourState
+from serving_layer.silent_windows import closed_hours, silent_windows
 
 _STEPS_KEPT = 512
 """The maximum number of steps that a reader who was away can catch up on."""
@@ -82,10 +83,20 @@ def changed_hours(before: Connection, after: Connection, gaps: ConfirmedGaps = _
     return [HourState(*row) for row in rows] if len(rows) <= _HOURS_TOLD else None
 
 
-def windows_with(connection: Connection, hours: list[HourState]) -> list[FinalWindow]:
-    """The final windows that have one of ``hours``, as ``changed_hours`` gives them. Sessions are no windows of all
-    groups, so they are left out.
+def final_windows_of(
+    before: Connection, after: Connection, hours: list[HourState], gaps: ConfirmedGaps = _NO_GAPS
+) -> list[FinalWindow]:
+    """The final windows that have one of ``hours``, as ``changed_hours`` gives them, and those that are final since
+    ``before`` by the clock, or by ``gaps``, alone. Sessions are no windows of all groups, so they are left out.
     """
+    with before.twin() as old, after.twin() as new:
+        silent = silent_windows(new, closed_hours(old), gaps)
+    found = {(name, *window): None for name, windows in silent.items() for window in windows}
+    found |= dict.fromkeys((one.metric, one.start, one.end) for one in _windows_with(after, hours))
+    return [FinalWindow(*window, after.token) for window in found]
+
+
+def _windows_with(connection: Connection, hours: list[HourState]) -> list[FinalWindow]:
     final = sorted((one for one in hours if one.state == "final"), key=attrgetter("metric", "hour"))
     by_metric = {metric: [one.hour for one in of] for metric, of in groupby(final, key=attrgetter("metric"))}
     if not by_metric:
@@ -110,7 +121,7 @@ class ChangeFeed:
 
     def add(self, step: Step) -> bool:
         """Append a step. Returns False, and leaves it out, if the tables have not changed."""
-        if step.position == self._steps[-1].position and step.hours == []:
+        if step.position == self._steps[-1].position and step.hours == [] and not step.windows:
             return False
         self._steps.append(step)
         self.newest += 1

@@ -1,15 +1,16 @@
 """Tells Airflow's assets which hours were published, whoever has published them: the DAG, a person, or an import. And
-which windows a person has made final by confirming a gap.
+which windows are final without a publication: by a gap that a person has confirmed, or by the clock alone.
 
-One run of the DAG `assets` waits for either, tells of it, and confirms that. So no two runs tell of the same hours, and
-an Airflow that was away tells of all that was published meanwhile.
+One run of the DAG `assets` waits for any of these, tells of it, and confirms that. So no two runs tell of the same
+hours, and an Airflow that was away tells of all that was published meanwhile.
 
 The tables are read by packages that take long to import, and Airflow imports this file with each DAG file.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, TypedDict
 from zoneinfo import ZoneInfo
@@ -21,7 +22,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from hourline.airflow.commands import log
 from hourline.airflow.settings import Settings
 from hourline_core.errors import HourlineError
-from hourline_core.feed.positions import ASSETS, read_confirmations, read_position, write_position
+from hourline_core.feed.positions import ASSETS, read_closed, read_confirmations, read_position, write_position
 from hourline_core.feed.told_partitions import Telling, note_telling, read_tellings, told_last
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
@@ -30,33 +31,61 @@ from hourline_core.model.session_window import SessionWindow
 
 _SECONDS = 5.0
 """The time between two looks for a publication."""
+_LOOKS = 60
+"""The number of them to each look at the clocks, which move with each micro-batch."""
 
 
 class PublicationTrigger(BaseTrigger):
-    """Fires once there is another publication, or another confirmed gap, than those that were told of last."""
+    """Fires once there is another publication, or another confirmed gap, than those that were told of last. Or once an
+    hour has closed since, of a source whose metrics have windows: one of them may be final by that.
+    """
 
-    def __init__(self, folder: str, workspace: str, told: int, confirmed: int) -> None:
+    def __init__(
+        self,
+        folder: str,
+        workspace: str,
+        told: int,
+        confirmed: int,
+        closed: Mapping[str, str] | None = None,
+        clock: Clock = wall_clock,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's
         self.folder, self.workspace, self.told, self.confirmed = folder, workspace, told, confirmed
+        self.closed, self._clock = dict(closed or {}), clock
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Its class, and the arguments that make it again."""
-        arguments = {name: getattr(self, name) for name in ("folder", "workspace", "told", "confirmed")}
+        arguments = {name: getattr(self, name) for name in ("folder", "workspace", "told", "confirmed", "closed")}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look every few seconds. Tables that cannot be read now are looked at again."""
         project = await asyncio.to_thread(load_project, Path(self.folder), workspace=Path(self.workspace))
-        told = (self.told, self.confirmed)
-        while (newest := await asyncio.to_thread(self._look, project)) == told:
+        for look in count(1):
+            newest, is_news = await asyncio.to_thread(self._look, project, look % _LOOKS == 0)
+            if is_news:
+                yield TriggerEvent(newest)  # type: ignore[no-untyped-call]  # Airflow's
+                return
             await asyncio.sleep(_SECONDS)
-        yield TriggerEvent(newest[0])  # type: ignore[no-untyped-call]  # Airflow's
 
-    def _look(self, project: Project) -> tuple[int, int]:
+    def _look(self, project: Project, at_clocks: bool) -> tuple[int, bool]:
+        """The newest publication, and whether there is something to tell."""
+        from hourline_core.feed.closed_hours import newest_closed
+
         try:
-            return _newest(project)
+            newest = _newest(project)
+            closed = newest_closed(project, _windowed_sources(project), self._clock) if at_clocks else {}
         except (HourlineError, OSError):
-            return self.told, self.confirmed
+            return self.told, False
+        has_closed = any(moment.isoformat() != self.closed.get(source) for source, moment in closed.items())
+        return newest[0], newest != (self.told, self.confirmed) or has_closed
+
+
+def _windowed_sources(project: Project) -> list[str]:
+    """The sources of the metrics that have other windows than hours."""
+    metrics = project.all_metrics.items()
+    windowed = [project.base_of(name) for name, one in metrics if not (one.window.is_hour or one.session)]
+    return sorted({project.metrics[base].source for base in windowed})
 
 
 def _newest(project: Project) -> tuple[int, int]:
@@ -68,8 +97,8 @@ def _newest(project: Project) -> tuple[int, int]:
 
 
 class WaitForPublication(BaseOperator):
-    """Ends once hours were published, or a gap was confirmed, that no asset has told of. It waits in the triggerer,
-    without a process.
+    """Ends once hours were published, a gap was confirmed, or hours have closed, that no asset has told of. It waits in
+    the triggerer, without a process.
     """
 
     def __init__(self, *, settings: Settings, **arguments: Any) -> None:
@@ -87,7 +116,8 @@ class WaitForPublication(BaseOperator):
         except HourlineError as error:
             log.warning("%s", error)
         if newest == told:
-            trigger = PublicationTrigger(self.folder, self.workspace, *told)
+            closed = {source: moment.isoformat() for source, moment in read_closed(project, ASSETS).items()}
+            trigger = PublicationTrigger(self.folder, self.workspace, *told, closed)
             self.defer(trigger=trigger, method_name=WaitForPublication.resume.__name__)
 
     def resume(self, context: Any, event: int) -> None:
@@ -103,27 +133,34 @@ class Told(TypedDict):
     token: str
     at: str
     partitions: dict[str, list[str]]
+    closed: dict[str, str]
 
 
 def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
     """Give the asset of each metric an event for each hour that was published since the last time, and the asset of its
-    windows one for each window that has such an hour, or one of a gap that was confirmed since, and is final. It is
-    called in a task with ``settings.outlets`` as its outlets. Returns what they tell, for ``confirm_told``.
+    windows one for each window that is final, and has such an hour, or one of a gap that was confirmed since, or has
+    become final by the clock since. It is called in a task with ``settings.outlets`` as its outlets. Returns what they
+    tell, for ``confirm_told``.
 
     An event's ``extra`` has the publication, and what ``told_before`` reads. Airflow has one ``extra`` for all
     partitions of an asset that a task tells.
     """
     from hourline_core.feed.confirmed_gaps import confirmed_after
     from hourline_core.feed.published import published_after
-    from serving_layer import connect
     from serving_layer.confirmed_hours import confirmed_hours
+    from serving_layer.connection import Connection
+    from serving_layer.silent_windows import closed_hours, silent_windows
 
     now = clock()
     try:
         project = _project(settings)
         gaps = confirmed_after(project, read_confirmations(project, ASSETS))
-        with connect(project) as connection:  # before the hours are read, so that no change is left out next time
+        with Connection(
+            project, clock
+        ) as connection:  # before the hours are read, so that no change is left out next time
             token, confirmed = connection.token, confirmed_hours(connection, gaps)
+            closed = closed_hours(connection)
+            silent = silent_windows(connection, read_closed(project, ASSETS), gaps)
         published = published_after(project, read_position(project, ASSETS))
         hours: dict[str, list[datetime]] = {}
         for one in published.hours:
@@ -132,11 +169,14 @@ def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
         changed = {
             name: {*hours.get(name, ()), *confirmed.get(project.base_of(name), ())} for name in settings.windowed
         }
-        windows = {name: _final_windows(project, name, sorted(of)) for name, of in changed.items() if of}
+        windows = {name: _final_windows(project, clock, name, of) for name, of in changed.items()}
     except HourlineError as error:
         raise AirflowException(str(error)) from None
     told = [(asset, [_key(hour) for hour in hours[name]]) for name, asset in settings.assets.items() if name in hours]
-    told += [(settings.window_assets[name], keys) for name, keys in windows.items() if keys]
+    for name, asset in settings.window_assets.items():
+        window = project.all_metrics[name].window
+        starts = sorted({*windows[name], *(start for start, _ in silent.get(name, ()))})
+        told += [(asset, [_window_key(window, start) for start in starts])] if starts else []
     tellings = read_tellings(project, published.up_to, gaps.up_to, now)
     context: Any = get_current_context()
     for asset, keys in told:
@@ -152,6 +192,7 @@ def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
         "token": token,
         "at": now.isoformat(),
         "partitions": {asset.name: keys for asset, keys in told},
+        "closed": {source: moment.isoformat() for source, moment in closed.items()},
     }
 
 
@@ -160,9 +201,10 @@ def confirm_told(settings: Settings, told: Told) -> None:
     tried again, and tells of the same hours again.
     """
     project = _project(settings)
-    write_position(project, ASSETS, told["publication"], told["confirmations"])
+    publication, confirmations, closed = told["publication"], told["confirmations"], told["closed"]
+    write_position(project, ASSETS, publication, confirmations, closed)
     at = datetime.fromisoformat(told["at"])
-    note_telling(project, Telling(told["publication"], told["confirmations"], told["token"], at, told["partitions"]))
+    note_telling(project, Telling(publication, confirmations, told["token"], at, told["partitions"], closed))
 
 
 def told_before(events: Sequence[Any], partition_key: str) -> str | None:
@@ -177,14 +219,15 @@ def _project(settings: Settings) -> Project:
     return load_project(Path(settings.folder), workspace=Path(settings.workspace))
 
 
-def _final_windows(project: Project, name: str, hours: list[datetime]) -> list[str]:
-    """The partition keys of the final windows of a metric that share time with one of ``hours`` (sorted)."""
-    from serving_layer import connect
+def _final_windows(project: Project, clock: Clock, name: str, hours: Collection[datetime]) -> set[datetime]:
+    """The starts of the final windows of a metric that share time with one of ``hours``."""
+    from serving_layer.connection import Connection
     from serving_layer.final_windows import final_windows
 
-    with connect(project) as connection:
-        found = final_windows(connection, name, hours)
-    return [_window_key(project.all_metrics[name].window, start) for start, _ in found]
+    if not hours:
+        return set()
+    with Connection(project, clock) as connection:
+        return {start for start, _ in final_windows(connection, name, sorted(hours))}
 
 
 def _key(moment: datetime) -> str:

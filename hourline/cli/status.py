@@ -90,6 +90,19 @@ def say_status(
         _say_partitions(shown)
     elif len(shown) == 1 and hours:
         _say_hours(hours)
+    _say_silences(shown)
+
+
+def _say_silences(sources: "list[SourceStatus]") -> None:
+    """Print a line for each long silence, the newest first."""
+    silences = [(source.source, one) for source in sources for one in source.long_silences]
+    silences.sort(key=lambda of: of[1].start, reverse=True)
+    lines = [
+        f"{source}: silent {one.start:%Y-%m-%d %H:%M} – {one.end:%Y-%m-%d %H:%M}, {one.hours:,} hours"
+        + (", incomplete" if one.state == "incomplete" else "")
+        for source, one in silences
+    ]
+    _say_some(lines, '`hourline query "FROM long_silences"` has all')
 
 
 def _say_some(lines: Sequence[str], rest: str) -> None:

@@ -1,5 +1,7 @@
 """Keeps how far each follower has come: a file in the workspace, which the follower alone writes."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from hourline_core.model import Project
@@ -29,11 +31,27 @@ def read_confirmations(project: Project, follower: str) -> int:
     return version if isinstance(version, int) else 0
 
 
-def write_position(project: Project, follower: str, publication: int, confirmations: int = 0) -> None:
-    """Note that ``follower`` has dealt with all publications up to ``publication``, and with the gaps that are
-    confirmed at the version ``confirmations``. Raises OSError.
+def read_closed(project: Project, follower: str) -> dict[str, datetime]:
+    """By source, the end of the last closed hour (UTC) that ``follower`` has dealt with. A source that is left out is
+    not known: it begins with the hours that close from now on. Raises OSError.
     """
-    write_note(_file(project, follower), {"publication": publication, "confirmations": confirmations})
+    closed = (read_note(_file(project, follower)) or {}).get("closed", {})
+    return {source: datetime.fromisoformat(moment) for source, moment in closed.items()}
+
+
+def write_position(
+    project: Project,
+    follower: str,
+    publication: int,
+    confirmations: int = 0,
+    closed: Mapping[str, str] | None = None,
+) -> None:
+    """Note that ``follower`` has dealt with all publications up to ``publication``, with the gaps that are confirmed at
+    the version ``confirmations``, and with the hours that have closed up to ``closed`` (ISO text), by source. Raises
+    OSError.
+    """
+    position = {"publication": publication, "confirmations": confirmations, "closed": dict(closed or {})}
+    write_note(_file(project, follower), position)
 
 
 def _file(project: Project, follower: str) -> Path:

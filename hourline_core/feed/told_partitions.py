@@ -5,7 +5,7 @@ before the late event is recomputed, a token of that moment counts it already, a
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,9 @@ class Telling:
     """When it was (UTC)."""
     partitions: Mapping[str, Sequence[str]]
     """By the name of the asset, the keys of its partitions."""
+    closed: Mapping[str, str] = field(default_factory=dict)
+    """By source, the end of the last closed hour that it tells of (ISO text). An older version of Hourline noted none.
+    """
 
 
 def read_tellings(project: Project, publication: int, confirmations: int, now: datetime) -> list[Telling]:
@@ -51,8 +54,8 @@ def read_tellings(project: Project, publication: int, confirmations: int, now: d
 def note_telling(project: Project, telling: Telling) -> None:
     """Note a telling, once, beside the earlier ones that are still needed. Raises OSError."""
     versions = (telling.publication, telling.confirmations)
-    earlier = read_tellings(project, *versions, telling.at)
-    earlier = [one for one in earlier if (one.publication, one.confirmations) != versions]
+    known = read_tellings(project, *versions, telling.at)
+    earlier = [one for one in known if (one.publication, one.confirmations, one.closed) != (*versions, telling.closed)]
     tellings = [{**vars(one), "at": one.at.isoformat()} for one in (*earlier, telling)]
     write_note(_file(project), {"tellings": tellings})
 

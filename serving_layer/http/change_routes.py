@@ -11,7 +11,7 @@ from hourline_core.feed.changed_findings import findings_changed_after
 from hourline_core.feed.confirmed_gaps import confirmed_after
 from hourline_core.feed.feed_position import FeedPosition
 from hourline_core.model.hours import iso_text
-from serving_layer.change_feed import Update, changed_hours, windows_with
+from serving_layer.change_feed import Update, changed_hours, final_windows_of
 from serving_layer.connection import Connection
 from serving_layer.http.answering import Answering, answering_of
 from serving_layer.http.limits import STREAM_PATH
@@ -27,13 +27,14 @@ async def changes(
     answering: Annotated[Answering, Depends(answering_of)],
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events about changes. An `hour` event (metric, hour, state, token) is sent for each hour whose state
-    or numbers have changed, and a `window` event (metric, window_start, window_end, state, token) for each declared
-    window that is final and has such an hour. A `finding` event (id, change, token, and the finding) says that one was
-    `opened` or `closed`; one that comes again has the same `id`. A `token` event (token, complete) follows for each new
-    snapshot. If `complete` is false, more may have changed: read everything again. `Last-Event-ID`, the id of the last
-    event, continues from there, also after a restart of the server, for as long as an answer with that token can be
-    repeated. A token alone is such an id, too: all recorded findings follow then.
+    """Server-sent events about changes. An `hour` event (metric, hour, state, token) is sent for each hour whose
+    state or numbers have changed, and a `window` event (metric, window_start, window_end, state, token) for each
+    declared window that is final and has such an hour, or is final since by the clock alone. A `finding` event (id,
+    change, token, and the finding) says that one was `opened` or `closed`; one that comes again has the same `id`. A
+    `token` event (token, complete) follows for each new snapshot. If `complete` is false, more may have changed: read
+    everything again. `Last-Event-ID`, the id of the last event, continues from there, also after a restart of the
+    server, for as long as an answer with that token can be repeated. A token alone is such an id, too: all recorded
+    findings follow then.
     """
 
     async def catch_up(position: str) -> Update:
@@ -42,8 +43,9 @@ async def changes(
             gaps = confirmed_after(connection.project, asked.confirmations)
             with answering.snapshots.reader(asked.token) as before:
                 hours = changed_hours(before, connection, gaps)
+                windows = final_windows_of(before, connection, hours or [], gaps)
             found = findings_changed_after(connection.project, asked.findings)
-            reached, windows = position_of(connection, found.up_to), windows_with(connection, hours or [])
+            reached = position_of(connection, found.up_to)
             return Update(reached, hours or [], hours is not None, windows, [*found.changes])
 
         try:

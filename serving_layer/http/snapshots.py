@@ -18,7 +18,7 @@ from hourline_core.ledger.time_travel import token_of
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage.open_tables import OpenTables
-from serving_layer.change_feed import Step, changed_hours, windows_with
+from serving_layer.change_feed import Step, changed_hours, final_windows_of
 from serving_layer.connection import Connection
 
 log = logging.getLogger("hourline.http")
@@ -100,7 +100,7 @@ class Snapshots:
         newest = self._open(None)
         hours = changed_hours(self._newest, newest)
         position = position_of(newest, findings.up_to)
-        step = Step(position, hours, windows_with(newest, hours or []), findings.changes)
+        step = Step(position, hours, final_windows_of(self._newest, newest, hours or []), findings.changes)
         with self._lock:
             before, self._newest, self._renewed = self._newest, newest, began
             self._findings, self.position = findings.up_to, position

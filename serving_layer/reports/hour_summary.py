@@ -25,6 +25,19 @@ class MetricStatus(Described):
     """The number of hours in that state."""
 
 
+class LongSilence(Described):
+    """The closed hours without an event that are too many to be listed one by one."""
+
+    start: datetime
+    """The first of them (UTC)."""
+    end: datetime
+    """The end of the last one (UTC, exclusive)."""
+    hours: int
+    """The number of them."""
+    state: HourStateName
+    """`final`, or `incomplete` while records of them may be lost."""
+
+
 @dataclass(frozen=True)
 class SourceHours:
     """The hours of one source. By default it has none."""
@@ -35,6 +48,8 @@ class SourceHours:
     """The number of hours in that state."""
     oldest_open: datetime | None = None
     """The oldest hour that has not closed (UTC)."""
+    long_silences: tuple[LongSilence, ...] = ()
+    """Its long silences, in their order."""
 
 
 def sum_up_hours(connection: Connection) -> tuple[dict[str, SourceHours], list[MetricStatus]]:
@@ -51,10 +66,16 @@ def sum_up_hours(connection: Connection) -> tuple[dict[str, SourceHours], list[M
         if name == "final":
             weakest[source, None] = name, count
     open_hours = _of_each_source(connection, "min(hour) FILTER (NOT closed)")
+    silences = connection.sql("FROM long_silences ORDER BY ALL").fetchall()
     sources = {}
-    for source in connection.snapshot.progress:
-        state, hours = weakest.get((source, None), (None, 0))
-        sources[source] = SourceHours(state, hours, open_hours.get(source))
+    for name in connection.snapshot.progress:
+        state, hours = weakest.get((name, None), (None, 0))
+        silent = [
+            LongSilence(start=start, end=end, hours=length, state=of)
+            for source, start, end, length, of in silences
+            if source == name
+        ]
+        sources[name] = SourceHours(state, hours, open_hours.get(name), tuple(silent))
     metrics = []
     for tables in connection.snapshot.served:
         name, of = tables.metric.name, tables.source.name

@@ -15,7 +15,7 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.each_source import ask_each
 from serving_layer.reports.gaps import GapReport, list_gaps
-from serving_layer.reports.hour_summary import SourceHours
+from serving_layer.reports.hour_summary import LongSilence, SourceHours
 from serving_layer.reports.kafka_offsets import Offsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import PartitionStatus, TopicReading, report_partitions
 from serving_layer.reports.unread import ReadOffsets, count_lag, find_read_offsets, offsets_of_known
@@ -93,6 +93,8 @@ class SourceStatus(Described):
     """The number of hours in that state."""
     oldest_open: datetime | None
     """The oldest hour that has not closed (UTC). Null: there is none."""
+    long_silences: list[LongSilence]
+    """Its long silences, in their order: the hours without an event after 31 days of them."""
     partitions: list[PartitionStatus]
     """The partitions of its topics. Those without a record are listed if Kafka has answered. None is before the first
     start of the speed layer.

@@ -14,10 +14,13 @@ from airflow.sdk.exceptions import TaskDeferred
 import serving_layer
 from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets, told_before
 from hourline.airflow.assets import PublicationTrigger
-from hourline_core.feed.positions import ASSETS, read_confirmations, read_position
+from hourline_core.feed.positions import ASSETS, read_closed, read_confirmations, read_position
 from hourline_core.feed.told_partitions import Telling, note_telling, read_tellings, told_last
 from hourline_core.ledger.confirmations import confirm_gap
 from hourline_core.model import load_project
+from hourline_core.model.hours import Clock, wall_clock
+from serving_layer.change_feed import final_windows_of
+from serving_layer.connection import Connection
 from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
 from tests.support.project_files import write_project
 
@@ -50,16 +53,20 @@ class Told:
         return self.events.setdefault(asset.name, SimpleNamespace(add_partitions=add))
 
 
-def run(tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed: bool = True) -> dict[str, list[str]]:
+def run(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed: bool = True, clock: Clock = wall_clock
+) -> dict[str, list[str]]:
     """What a run of the DAG tells. Without a confirmation, it is killed before that."""
-    return run_dag(tables, monkeypatch, is_confirmed=is_confirmed).partitions
+    return run_dag(tables, monkeypatch, is_confirmed=is_confirmed, clock=clock).partitions
 
 
-def run_dag(tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed: bool = True) -> Told:
+def run_dag(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch, *, is_confirmed: bool = True, clock: Clock = wall_clock
+) -> Told:
     told = Told()
     monkeypatch.setattr("hourline.airflow.assets.get_current_context", lambda: {"outlet_events": told, "task": told})
     settings = Settings.of_project(str(tables.project.root))
-    reached = tell_assets(settings)
+    reached = tell_assets(settings, clock)
     if is_confirmed:
         confirm_told(settings, reached)
     assert sorted(asset.name for asset in told.outlets) == sorted(told.partitions)
@@ -169,6 +176,46 @@ def test_a_window_that_is_final_by_a_confirmed_gap_alone_is_told_once(
     assert run(tables, monkeypatch, is_confirmed=False) == day
     assert run(tables, monkeypatch) == day, "it was not noted"
     assert run(tables, monkeypatch) == {}
+
+
+def test_a_window_that_ends_in_a_long_silence_is_told_by_the_clock_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event of hour 5 lists the hours up to 749. The first two of them belong to the first of April."""
+    by_wall = {"sources/clicks.yaml": FILES["sources/clicks.yaml"].replace("topic:", "clock: wall\n        topic:")}
+    tables = BareTables(write_project(tmp_path, FILES | by_wall), hours=[5, 770])
+    tables.start()
+    tables.micro_batch(1)
+    tables.publish(*range(5, 750), metrics=["totals"])
+
+    def look(number: int, *, is_confirmed: bool = True) -> dict[str, list[str]]:
+        return run(tables, monkeypatch, is_confirmed=is_confirmed, clock=lambda: hour(number))
+
+    windows = look(772)["shop.by_day.windows"]
+    assert (windows[0], windows[-1], len(windows)) == ("2024-03-01", "2024-03-31", 31)
+    closed = {source: moment.isoformat() for source, moment in read_closed(tables.project, ASSETS).items()}
+    assert closed == {"clicks": hour(771).isoformat()}
+    day = {"shop.by_day.windows": ["2024-04-01"]}
+    assert look(773, is_confirmed=False) == day
+    assert look(773) == day, "it was not confirmed"
+    assert look(350_000) == {}, "the days that lie wholly within 40 years of silence are not told"
+    assert changes(tables, 772, 773) == [("by_day", hour(748), hour(772))]
+    assert changes(tables, 773, 350_000) == []
+    tables.micro_batch(1)  # a late event
+    assert look(350_001) == {}, "the day is not final"
+    tables.publish(770, 771, metrics=["totals"])
+    assert look(350_001) == {"shop.totals": keys(770, 771), "shop.by_day": keys(770, 771)} | day
+    monkeypatch.setattr("hourline.airflow.assets._SECONDS", 0)
+    place = str(tables.project.root), str(tables.project.workspace)
+    trigger = PublicationTrigger(*place, 2, 0, closed, clock=lambda: hour(773))
+    assert asyncio.run(first_event(trigger)) == 2
+
+
+def changes(tables: BareTables, before: int, after: int) -> list[tuple[str, datetime, datetime]]:
+    """The windows that `/changes` tells between two times, without a publication."""
+    project = load_project(tables.project.root)
+    with Connection(project, lambda: hour(before)) as old, Connection(project, lambda: hour(after)) as new:
+        return [(one.metric, one.start, one.end) for one in final_windows_of(old, new, [])]
 
 
 async def first_event(trigger: PublicationTrigger) -> int:

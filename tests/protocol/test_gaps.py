@@ -9,9 +9,12 @@ import pytest
 
 import serving_layer
 from batch_layer.plan import plan
+from hourline.cli.status import Order, say_status
 from hourline_core.errors import UnreliableResultError, UsageError
+from hourline_core.feed.confirmed_gaps import confirmed_after
 from hourline_core.ledger.confirmations import confirm_gap
 from hourline_core.model.hours import HOUR
+from serving_layer.change_feed import final_windows_of
 from serving_layer.reports.gaps import list_gaps
 from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.status import report_status
@@ -97,7 +100,9 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
     assert states(tables) == CLEAN | done
 
 
-def test_a_long_silence_is_incomplete_while_its_records_may_be_lost(tmp_path: Path) -> None:
+def test_a_long_silence_is_incomplete_while_its_records_may_be_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tables = BareTables(write_project(tmp_path, FILES), [0, 800, 803])
     tables.start()
     tables.micro_batch(3)
@@ -112,9 +117,17 @@ def test_a_long_silence_is_incomplete_while_its_records_may_be_lost(tmp_path: Pa
     assert look() == [(hour(745), hour(800), "final"), ("final",)], "the day ends in the silence"
     gap = tables.lose(746, 746)
     assert look() == [(hour(745), hour(800), "incomplete"), ("incomplete",)]
+    with serving_layer.connect(tables.project) as connection:
+        status = report_status(connection, 1, {"clicks": SourceOffsets({})})
+    say_status(tables.project, status, None, Order.NEED)
+    assert "clicks: silent 2024-04-01 01:00 – 2024-04-03 08:00, 55 hours, incomplete" in capsys.readouterr().out
     compact_progress(tables.source_tables.progress, BASE + timedelta(days=9999), [])
+    before = serving_layer.connect(tables.project.root)
     confirm_gap(tables.project, SOURCE, gap, "ada", "it was a test", BASE)
     assert look() == [(hour(745), hour(800), "final"), ("final",)]
+    with before, serving_layer.connect(tables.project.root) as after:
+        told = final_windows_of(before, after, [], confirmed_after(tables.project, 0))
+    assert [(one.metric, one.start) for one in told] == [("by_day", hour(724))]
 
 
 def test_an_hour_that_is_blocked_is_shown_as_blocked(tables: BareTables) -> None:
