@@ -60,10 +60,11 @@ def create_windows_sql(
                          unnest({_numbers(span.ends for span in spans)}) AS e)
         ), known AS (
             SELECT *, coalesce(window_end + {grace} <= clock, false) AS closed,
-                   coalesce(window_end <= clock, false) AND (closed OR EXISTS (
-                       FROM hourline.source_hours_{tables.source.name}
-                       WHERE hour < window_end AND hour + INTERVAL 1 HOUR >= window_end)) AS passed
-            FROM spans, (SELECT max(clock) AS clock FROM hourline.source_hours_{tables.source.name})
+                   coalesce(window_end <= clock, false) AND (
+                       coalesce(last_hour + INTERVAL 1 HOUR + {grace} <= clock, false)
+                       OR EXISTS (FROM hourline.source_hours_{tables.source.name} WHERE hour = last_hour)) AS passed
+            FROM (SELECT *, {_HOURS}[-1] AS last_hour FROM spans),
+                 (SELECT max(clock) AS clock FROM hourline.source_hours_{tables.source.name})
         ), states AS (
             SELECT window_start, window_end, closed, if(passed, 'final', 'provisional') AS state, NULL AS hour
             FROM known

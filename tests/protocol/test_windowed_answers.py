@@ -19,6 +19,7 @@ from hourline_core.aggregates import aggregate_of
 from hourline_core.errors import UnreliableResultError, UsageError
 from hourline_core.model import Measure, Project
 from hourline_core.model.hour_state import WEAKEST_FIRST
+from serving_layer.connection import Connection
 from serving_layer.reports.windows import explain_window
 from tests.support.examples import examples
 from tests.support.visit_strategies import micro_batches
@@ -277,6 +278,25 @@ def test_a_window_that_ends_in_a_long_silence_is_final_once_it_has_closed(tmp_pa
     assert look() == ([(hour(745), hour(747), "final")], [("provisional", True)])
     visits.publish(747, 748, 749)
     assert look() == ([(hour(745), hour(747), "final")], [("final", True)])
+
+
+def test_a_window_is_final_only_after_the_hour_that_it_ends_in_has_closed(tmp_path: Path) -> None:
+    visits = Visits(tmp_path, "90m")
+    visits.start()
+    visits.micro_batch(Visit(0, "a", 1))
+    visits.publish(0)
+    source = visits.project.sources["visits"].model_copy(update={"clock": "wall", "grace": timedelta(minutes=5)})
+    project = replace(visits.project, sources={"visits": source})
+
+    def look(minutes: int) -> list[Any]:
+        with Connection(project, clock=lambda: hour(0) + timedelta(minutes=minutes)) as connection:
+            window = f"SELECT state, closed FROM windows WHERE window_start = '{hour(0)}'"
+            return connection.sql(window).fetchall()
+
+    assert look(100) == [("provisional", True)], "the second hour is not listed yet, and may still get events"
+    assert look(130) == [("provisional", True)], "it is not published"
+    visits.publish(1)
+    assert look(130) == [("final", True)]
 
 
 def test_the_hours_of_a_metric_with_windows_are_there_as_before(visits: Visits) -> None:
