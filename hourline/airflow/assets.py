@@ -8,7 +8,8 @@ The tables are read by packages that take long to import, and Airflow imports th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -22,12 +23,14 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from hourline.airflow.commands import log
 from hourline.airflow.settings import Settings
 from hourline_core.errors import HourlineError
+from hourline_core.faults import explain_fault
 from hourline_core.feed.positions import ASSETS, read_closed, read_confirmations, read_position, write_position
 from hourline_core.feed.told_partitions import Telling, note_telling, read_tellings, told_last
 from hourline_core.model import Project, load_project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.metric_window import MetricWindow
 from hourline_core.model.session_window import SessionWindow
+from hourline_core.runtime.fault_context import surroundings_of
 
 _SECONDS = 5.0
 """The time between two looks for a publication."""
@@ -152,12 +155,11 @@ def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
     from serving_layer.silent_windows import closed_hours, silent_windows
 
     now = clock()
-    try:
+    with _errors_in_a_sentence(settings):
         project = _project(settings)
         gaps = confirmed_after(project, read_confirmations(project, ASSETS))
-        with Connection(
-            project, clock
-        ) as connection:  # before the hours are read, so that no change is left out next time
+        # Before the hours are read, so that no change is left out next time.
+        with Connection(project, clock) as connection:
             token, confirmed = connection.token, confirmed_hours(connection, gaps)
             closed = closed_hours(connection)
             silent = silent_windows(connection, read_closed(project, ASSETS), gaps)
@@ -170,14 +172,12 @@ def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
             name: {*hours.get(name, ()), *confirmed.get(project.base_of(name), ())} for name in settings.windowed
         }
         windows = {name: _final_windows(project, clock, name, of) for name, of in changed.items()}
-    except HourlineError as error:
-        raise AirflowException(str(error)) from None
+        tellings = read_tellings(project, published.up_to, gaps.up_to, now)
     told = [(asset, [_key(hour) for hour in hours[name]]) for name, asset in settings.assets.items() if name in hours]
     for name, asset in settings.window_assets.items():
         window = project.all_metrics[name].window
         starts = sorted({*windows[name], *(start for start, _ in silent.get(name, ()))})
         told += [(asset, [_window_key(window, start) for start in starts])] if starts else []
-    tellings = read_tellings(project, published.up_to, gaps.up_to, now)
     context: Any = get_current_context()
     for asset, keys in told:
         since = told_last(tellings, asset.name, keys)
@@ -200,11 +200,12 @@ def confirm_told(settings: Settings, told: Told) -> None:
     """Note what the assets have told. Airflow has the events by then: a task that is killed before it has ended well is
     tried again, and tells of the same hours again.
     """
-    project = _project(settings)
     publication, confirmations, closed = told["publication"], told["confirmations"], told["closed"]
-    write_position(project, ASSETS, publication, confirmations, closed)
     at = datetime.fromisoformat(told["at"])
-    note_telling(project, Telling(publication, confirmations, told["token"], at, told["partitions"], closed))
+    with _errors_in_a_sentence(settings):
+        project = _project(settings)
+        write_position(project, ASSETS, publication, confirmations, closed)
+        note_telling(project, Telling(publication, confirmations, told["token"], at, told["partitions"], closed))
 
 
 def told_before(events: Sequence[Any], partition_key: str) -> str | None:
@@ -213,6 +214,17 @@ def told_before(events: Sequence[Any], partition_key: str) -> str | None:
     """
     token: str | None = events[0].extra.get("since", {}).get(partition_key)
     return token
+
+
+@contextmanager
+def _errors_in_a_sentence(settings: Settings) -> Iterator[None]:
+    """Errors in the block end the task with one sentence. Airflow tries it again."""
+    try:
+        yield
+    except HourlineError as error:
+        raise AirflowException(str(error)) from None
+    except OSError as error:
+        raise AirflowException(str(explain_fault(error, surroundings_of(_project(settings))))) from None
 
 
 def _project(settings: Settings) -> Project:

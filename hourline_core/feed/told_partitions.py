@@ -52,7 +52,11 @@ def read_tellings(project: Project, publication: int, confirmations: int, now: d
 
 
 def note_telling(project: Project, telling: Telling) -> None:
-    """Note a telling, once, beside the earlier ones that are still needed. Raises OSError."""
+    """Note a telling, once, beside the earlier ones that are still needed. One without a partition is left out: of the
+    same versions, the one before had some. Raises OSError.
+    """
+    if not telling.partitions:
+        return
     versions = (telling.publication, telling.confirmations)
     known = read_tellings(project, *versions, telling.at)
     earlier = [one for one in known if (one.publication, one.confirmations, one.closed) != (*versions, telling.closed)]

@@ -1,6 +1,7 @@
 """What the DAG `assets` tells the assets, from real tables. `test_airflow.py` runs it on a real scheduler."""
 
 import asyncio
+import errno
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
 import serving_layer
 from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets, told_before
@@ -127,7 +128,7 @@ def test_tokens_that_are_too_old_or_of_deleted_tables_are_not_given(tmp_path: Pa
     assert [one.token for one in tellings] == ["p5", "p6"]
     tokens = told_last(tellings, "day", [str(day) for day in range(300)])
     assert Counter(tokens.values()) == {"p6": 100, "p5": 100}, "the most recent ones"
-    note_telling(project, Telling(6, 2, "p6~g2", at + kept, {}))
+    note_telling(project, Telling(6, 2, "p6~g2", at + kept, {"day": ["1"]}))
     assert [one.token for one in read_tellings(project, 6, 2, at + kept)] == ["p5", "p6", "p6~g2"]
     assert read_tellings(project, 3, 2, at + kept) == []
     assert read_tellings(project, 6, 0, at + kept) == []
@@ -145,6 +146,32 @@ def test_each_published_hour_is_told_also_of_a_metric_over_another(
     assert run(tables, monkeypatch) == {}
     tables.publish(7, metrics=["odd"])
     assert run(tables, monkeypatch) == {"shop.odd": keys(7)}
+
+
+@pytest.mark.parametrize("file", ["assets.json.partial", "assets_told.json.partial"])
+def test_a_full_disk_is_told_in_a_sentence_and_nothing_is_lost(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    write = Path.write_text
+
+    def fail(path: Path, *arguments: Any, **named: Any) -> int:
+        if path.name == file:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return write(path, *arguments, **named)
+
+    tables.publish(5, metrics=["totals"])
+    settings = Settings.of_project(str(tables.project.root))
+    told = Told()
+    monkeypatch.setattr("hourline.airflow.assets.get_current_context", lambda: {"outlet_events": told, "task": told})
+    reached = tell_assets(settings)
+    with monkeypatch.context() as full, pytest.raises(AirflowException, match=r"^the disk of .* is full; make room"):
+        full.setattr(Path, "write_text", fail)
+        confirm_told(settings, reached)
+    confirm_told(settings, reached)
+    assert run(tables, monkeypatch) == {}
+    assert read_position(tables.project, ASSETS) == 1
+    (telling,) = read_tellings(load_project(tables.project.root), 1, 0, wall_clock())
+    assert telling.partitions == {"shop.totals": keys(5), "shop.by_day": keys(5)}, "a run without news changes nothing"
 
 
 def test_a_window_is_told_when_all_its_hours_are_final_and_again_when_one_was_restated(
