@@ -31,6 +31,7 @@ def project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProjec
     return project
 
 
+@pytest.mark.long  # tests/protocol/test_zombies.py freezes the speed layer at its steps
 def test_a_frozen_speed_layer_wakes_after_another_went_on(project: StackProject, tmp_path: Path) -> None:
     before = answers(project)
     project.send("scans", parcels.scans(project.random, 60, first_hour=0, hours=5))
