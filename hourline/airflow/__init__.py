@@ -1,4 +1,4 @@
-"""The functions that the DAG files in ``dags/`` call.
+"""The functions that the DAG files in ``dags/`` call, and ``told_before`` for DAGs of one's own.
 
 settings.py has the settings of a project's DAGs, tasks.py what their tasks do, assets.py how assets hear of published
 hours, commands.py the command line in a task, alerts.py the alerts about late and failed runs.

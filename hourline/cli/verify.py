@@ -36,11 +36,11 @@ def verify(
     With `--recount`, published hours are computed a second time from the archived events, by other code than that of a
     recompute: those of a range, or three of each metric, chosen at random.
     """
+    hours = None if start is None or end is None else parse_range(start, end)
     if not recount and (start is not None or end is not None or metric):
         raise UsageError("--from, --to and --metric choose hours to recount: give --recount, too")
     if (start is None) != (end is None):
         raise UsageError("give both --from and --to, or neither for some hours at random")
-    hours = None if start is None or end is None else parse_range(start, end)
     declared = load(project, workspace)
     if recount:
         _recount(declared, chosen_metrics(declared, metric), hours)
