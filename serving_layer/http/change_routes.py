@@ -28,10 +28,10 @@ async def changes(
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events about changes. An `hour` event (metric, hour, state, token) is sent for each hour whose
-    state or numbers have changed, and a `window` event (metric, window_start, window_end, state, token) for each
-    declared window that is final and has such an hour, or is final since by the clock alone. A `finding` event (id,
-    change, token, and the finding) says that one was `opened` or `closed`; one that comes again has the same `id`. A
-    `token` event (token, complete) follows for each new snapshot. If `complete` is false, more may have changed: read
+    state or numbers have changed. A `window` event (metric, window_start, window_end, state, token) is sent for each
+    declared window that is final and has such an hour, or that is final since by the clock alone. A `finding` event
+    (id, change, token, and the finding) says that one was `opened` or `closed`; one that comes again has the same `id`.
+    A `token` event (token, complete) follows for each new snapshot. If `complete` is false, more may have changed: read
     everything again. `Last-Event-ID`, the id of the last event, continues from there, also after a restart of the
     server, for as long as an answer with that token can be repeated. A token alone is such an id, too: all recorded
     findings follow then.
