@@ -25,7 +25,7 @@ _NO_GAPS = ConfirmedGaps()
 
 @dataclass(frozen=True)
 class FinalWindow:
-    """A window that is final, and has an hour that changed."""
+    """A window that is final, and has an hour that changed, or is final since by the clock alone."""
 
     metric: str
     start: datetime

@@ -22,21 +22,8 @@ from hourline_core.model import load_project
 from hourline_core.model.hours import Clock, wall_clock
 from serving_layer.change_feed import final_windows_of
 from serving_layer.connection import Connection
-from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
+from tests.support.bare_tables import BASE, SHOP, SOURCE, BareTables, hour
 from tests.support.project_files import write_project
-
-FILES = {
-    "hourline.yaml": "name: shop\n",
-    "sources/clicks.yaml": """
-        topic: clicks
-        fields: {n: long, at: long}
-        event_time: {expression: at, encoding: epoch_seconds}
-    """,
-    "metrics/totals.yaml": "source: clicks\nmeasures: {n: sum(n)}\n",
-    "metrics/odd.yaml": "source: clicks\nmeasures: {n: sum(n)}\nwhere: n > 1\n",
-    "metrics/by_day.yaml": "from: totals\nwindow: {size: 1 day, zone: America/New_York}\n",
-}
-
 
 DAY = range(5, 29)
 
@@ -77,7 +64,7 @@ def run_dag(
 @pytest.fixture
 def tables(tmp_path: Path) -> BareTables:
     """A day in New York, which begins at five in UTC, and an hour after it."""
-    tables = BareTables(write_project(tmp_path, FILES), hours=[*DAY, 30, 10, 11])
+    tables = BareTables(write_project(tmp_path, SHOP), hours=[*DAY, 30, 10, 11])
     tables.start()
     tables.micro_batch(len(DAY) + 1)
     return tables
@@ -120,7 +107,7 @@ def test_an_event_has_the_token_with_which_its_partition_was_told_last(
 
 def test_tokens_that_are_too_old_or_of_deleted_tables_are_not_given(tmp_path: Path) -> None:
     at, kept = datetime(2024, 3, 2, tzinfo=UTC), timedelta(days=7)
-    project = load_project(write_project(tmp_path, FILES))
+    project = load_project(write_project(tmp_path, SHOP))
     for number in range(3):
         days = [str(day) for day in range(300 - 100 * number)]
         note_telling(project, Telling(number + 4, 1, f"p{number + 4}", at + number * kept / 2, {"day": days}))
@@ -209,8 +196,8 @@ def test_a_window_that_ends_in_a_long_silence_is_told_by_the_clock_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event of hour 5 lists the hours up to 749. The first two of them belong to the first of April."""
-    by_wall = {"sources/clicks.yaml": FILES["sources/clicks.yaml"].replace("topic:", "clock: wall\n        topic:")}
-    tables = BareTables(write_project(tmp_path, FILES | by_wall), hours=[5, 770])
+    by_wall = {"sources/clicks.yaml": SHOP["sources/clicks.yaml"].replace("topic:", "clock: wall\n        topic:")}
+    tables = BareTables(write_project(tmp_path, SHOP | by_wall), hours=[5, 770])
     tables.start()
     tables.micro_batch(1)
     tables.publish(*range(5, 750), metrics=["totals"])

@@ -19,20 +19,9 @@ from serving_layer.reports.gaps import list_gaps
 from serving_layer.reports.kafka_offsets import SourceOffsets
 from serving_layer.reports.status import report_status
 from speed_layer.commit.progress_compaction import compact_progress
-from tests.support.bare_tables import BASE, METRICS, SOURCE, BareTables, hour
+from tests.support.bare_tables import BASE, METRICS, SHOP, SOURCE, BareTables, hour
 from tests.support.project_files import write_project
 
-FILES = {
-    "hourline.yaml": "name: shop\n",
-    "sources/clicks.yaml": """
-        topic: clicks
-        fields: {n: long, at: long}
-        event_time: {expression: at, encoding: epoch_seconds}
-    """,
-    "metrics/totals.yaml": "source: clicks\nmeasures: {n: sum(n)}\n",
-    "metrics/odd.yaml": "source: clicks\nmeasures: {n: sum(n)}\nwhere: n > 1\n",
-    "metrics/by_day.yaml": "from: totals\nwindow: {size: 1 day, zone: America/New_York}\n",
-}
 EVENTS = [0, 1, 2, 3, 4, 5, 3]
 CLEAN = {0: "final", 1: "final", 2: "final", 3: "revised", 4: "provisional", 5: "provisional"}
 
@@ -103,7 +92,7 @@ def test_hours_are_incomplete_from_the_gap_until_its_confirmation(tables: BareTa
 def test_a_long_silence_is_incomplete_while_its_records_may_be_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables = BareTables(write_project(tmp_path, FILES), [0, 800, 803])
+    tables = BareTables(write_project(tmp_path, SHOP), [0, 800, 803])
     tables.start()
     tables.micro_batch(3)
     tables.publish(*range(745), metrics=["totals"])

@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import serving_layer
-from tests.protocol.test_assets import FILES
-from tests.support.bare_tables import BASE, BareTables, hour
+from tests.support.bare_tables import BASE, SHOP, BareTables, hour
 from tests.support.examples import examples
 from tests.support.project_files import write_project
 
@@ -32,7 +31,7 @@ def test_the_states_of_days_are_those_of_a_naive_walk(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[int], late: list[int]
 ) -> None:
     first = [0, *accumulate(gaps)]
-    tables = BareTables(write_project(tmp_path_factory.mktemp("days"), FILES), [*first, *late])
+    tables = BareTables(write_project(tmp_path_factory.mktemp("days"), SHOP), [*first, *late])
     tables.start()
     tables.micro_batch(len(first))
     published = closed_hours(first)

@@ -56,6 +56,20 @@ def hour(number: int) -> datetime:
     return BASE + timedelta(hours=number)
 
 
+SHOP = {
+    "hourline.yaml": "name: shop\n",
+    "sources/clicks.yaml": """
+        topic: clicks
+        fields: {n: long, at: long}
+        event_time: {expression: at, encoding: epoch_seconds}
+    """,
+    "metrics/totals.yaml": "source: clicks\nmeasures: {n: sum(n)}\n",
+    "metrics/odd.yaml": "source: clicks\nmeasures: {n: sum(n)}\nwhere: n > 1\n",
+    "metrics/by_day.yaml": "from: totals\nwindow: {size: 1 day, zone: America/New_York}\n",
+}
+"""The files of a project with two metrics, and one over the days in New York of the first."""
+
+
 class BareTables:
     """The tables of one source in ``folder``, with a metric over all events and one over those in odd hours.
 
