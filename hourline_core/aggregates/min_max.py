@@ -12,9 +12,11 @@ class MinMax(Aggregate):
     """``min(x)`` or ``max(x)``. Both engines have a function of that name."""
 
     def values(self, argument_type: str) -> list[str]:
-        """See Aggregate."""
+        """See Aggregate. -0.0 is 0.0: which of the two an engine keeps depends on the order of the events."""
         if not is_ordered(argument_type):
             raise UnsuitableArgumentError(f"{self.measure} needs a number, text, date or time; got {argument_type}")
+        if argument_type in ("float", "double"):
+            return [f"({self.argument}) + cast(0 as {argument_type})"]
         return [self.argument]
 
     def partials(self, values: Sequence[str]) -> list[str]:

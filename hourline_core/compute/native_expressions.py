@@ -1,9 +1,9 @@
 """Spark SQL that DuckDB computes with the same results, so that no column has to cross into Java for it.
 
 It is a closed list: names of columns, plain literals, comparisons, AND, OR and NOT, IS NULL, IN, BETWEEN, CASE,
-arithmetic of doubles, the remainder of whole numbers, substrings, concatenation, and casts that lose nothing. None of
-them raises, and each means the same in both engines for the types that it is listed for. A property test compares them.
-All other expressions are Spark's.
+arithmetic of doubles or of floats, the remainder of whole numbers, substrings, concatenation, and casts that lose
+nothing. None of them raises, and each means the same in both engines for the types that it is listed for. A property
+test compares them. All other expressions are Spark's.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +30,8 @@ _OTHERS = {
     "timestamp": "TIMESTAMPTZ",
 }
 _TYPES = {**_WHOLE, **_OTHERS}
+_LARGEST_OF_FLOAT = 2**24
+"""Up to this one, a float holds each whole number."""
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _OWN = {EVENT_TIME: "timestamp", HOUR: "timestamp", TOPIC: "string", PARTITION: "int", OFFSET: "bigint", PLACE: "int"}
 
@@ -162,8 +164,10 @@ class _Translation:
         return Native(f"(CASE {when}{otherwise} END)", values[0].type)
 
     def arithmetic(self, node: exp.Binary) -> Native:
-        one, other = (self.of_type(part, "double", *_WHOLE) for part in (node.this, node.expression))
-        if "double" not in (one.type, other.type):
+        one, other = (self.of_type(part, "double", "float", *_WHOLE) for part in (node.this, node.expression))
+        if one.type == other.type == "float":
+            return Native(f"({one.sql} {_OPERATORS[type(node)]} {other.sql})", "float")
+        if "double" not in (one.type, other.type) or "float" in (one.type, other.type):
             raise _OnlySparkError  # A whole number that is too large wraps around in Spark.
         return Native(f"({one.sql}::DOUBLE {_OPERATORS[type(node)]} {other.sql}::DOUBLE)", "double")
 
@@ -199,6 +203,8 @@ class _Translation:
         }
         if to == found.type:
             return found
+        if to == "float" and found.sql.isdigit() and int(found.sql) <= _LARGEST_OF_FLOAT:
+            return Native(f"({found.sql}::FLOAT)", to)
         if found.type not in lossless.get(to, ()):
             raise _OnlySparkError
         return Native(f"({found.sql}::{_TYPES.get(to, 'DECIMAL(19, 0)')})", to)

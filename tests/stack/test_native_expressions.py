@@ -20,6 +20,7 @@ from tests.support.native_rows import SOURCE, edge_rows
 TEXTS = st.sampled_from(["text", "TEXT", "`other`", "part", "'a'", "''", "'10'", "' a'"])
 WHOLES = st.sampled_from(["whole", "long", "0", "1", "7", "2147483647"])
 DOUBLES = st.sampled_from(["double", "product", "cast(single as double)"])
+FLOATS = st.sampled_from(["single", "cast(0 as float)", "cast(16777216 as float)"])
 MOMENTS = st.sampled_from(["moment", f"`{EVENT_TIME}`"])
 
 
@@ -51,6 +52,10 @@ def numbers() -> st.SearchStrategy[str]:
         max_leaves=3,
     )
     return st.one_of(whole, double, st.builds("cast({} as double)".format, WHOLES))
+
+
+def floats() -> st.SearchStrategy[str]:
+    return st.builds("({} {} {})".format, FLOATS, st.sampled_from("+-*"), FLOATS)
 
 
 def conditions() -> st.SearchStrategy[str]:
@@ -85,7 +90,7 @@ def values() -> st.SearchStrategy[str]:
     ]
     pane = st.sampled_from([1, 5, 30]).map(lambda size: assign_pane(f"`{EVENT_TIME}`", timedelta(minutes=size)))
     decimal = st.builds("cast({} as decimal(19,0))".format, WHOLES)
-    return st.one_of(texts(), numbers(), conditions(), *cases, pane, decimal)
+    return st.one_of(texts(), numbers(), floats(), conditions(), *cases, pane, decimal)
 
 
 @pytest.fixture(scope="module")

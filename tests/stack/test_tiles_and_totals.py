@@ -83,6 +83,17 @@ def test_both_groupings_count_each_event_once(spark: SparkSession, rows: list[di
     check_totals(aggregation, totals, rows)
 
 
+@pytest.mark.parametrize("values", [(-0.0, 0.0), (0.0, -0.0), (-0.0,)])
+def test_a_minimum_or_maximum_among_zeros_is_zero_without_a_sign(spark: SparkSession, values: tuple[float]) -> None:
+    measures = {kind: Measure(kind=kind, argument="rate") for kind in ("min", "max")}
+    metric = Metric(name="zeros", source="sales", dimensions={"big": "big"}, measures=measures)
+    rows = [(HOURS[0], True, value, place) for place, value in enumerate(values)]
+    events = spark.createDataFrame(rows, f"{HOUR} timestamp, {COUNTS} boolean, rate double, big bigint")
+    tiles, totals = compute_tiles_and_totals(plan_aggregation(spark, SOURCE, metric), events)
+    found = [str(row[kind]) for table in (tiles, totals.rows) for row in table.to_pylist() for kind in measures]
+    assert found == ["0.0"] * 2 * (len(values) + 1)
+
+
 def test_a_session_plans_an_aggregation_once_and_a_changed_one_anew(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from tests.support.native_rows import SOURCE
         ("make_valid_utf8(text)", "string"),
         ("whole BETWEEN 1 AND 2 OR NOT truth", "boolean"),
         ("single", "float"),
+        ("single + cast(0 as float)", "float"),
         ("listed", "array<string>"),
         (f"`{EVENT_TIME}`", "timestamp"),
     ],
@@ -47,6 +48,10 @@ def test_an_expression_of_the_list_has_its_type_in_spark(text: str, type: str) -
         "double / 2",
         "double > 1.5",  # a decimal
         "single > 1",  # of 32 bits
+        "single + double",
+        "single + cast(16777217 as float)",  # which a float does not hold
+        "single + cast(whole as float)",
+        "single + cast('0' as float)",
         "text > 1",  # Spark makes a number of the text
         "moment > '2024'",
         "text LIKE 'a%'",
