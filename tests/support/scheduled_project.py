@@ -21,7 +21,7 @@ class Scheduled:
     def __init__(self, stack: StackProject, url: str) -> None:
         self.stack = stack
         self.project = stack.project
-        self.api = AirflowApi(self.project, url)
+        self.api = AirflowApi(self.project, url, timeout_seconds=PATIENCE)
         self.name = self.project.name
 
     def dag(self, name: str) -> str:

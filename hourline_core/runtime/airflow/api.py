@@ -11,8 +11,6 @@ from hourline_core.errors import HourlineError
 from hourline_core.model import Project
 from hourline_core.runtime.airflow.configuration import ADMIN, POOLS, password_file
 
-_TIMEOUT_SECONDS = 10.0
-
 
 class AirflowError(HourlineError):
     """Airflow does not answer, or refused a request."""
@@ -23,9 +21,9 @@ class AirflowError(HourlineError):
 class AirflowApi:
     """A client of the Airflow at ``url``. It logs in as Airflow's only user before the first request that needs it."""
 
-    def __init__(self, project: Project, url: str) -> None:
+    def __init__(self, project: Project, url: str, timeout_seconds: float = 10.0) -> None:
         self._project = project
-        self._client = httpx.Client(base_url=url, timeout=_TIMEOUT_SECONDS, trust_env=False)
+        self._client = httpx.Client(base_url=url, timeout=timeout_seconds, trust_env=False)
 
     def __enter__(self) -> Self:
         return self

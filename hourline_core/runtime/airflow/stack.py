@@ -11,7 +11,7 @@ from typing import Self
 
 from hourline_core.errors import SetupError
 from hourline_core.model import Project
-from hourline_core.runtime.airflow.api import AirflowApi
+from hourline_core.runtime.airflow.api import AirflowApi, AirflowError
 from hourline_core.runtime.airflow.configuration import configure, environment, home, kept_secrets
 from hourline_core.runtime.airflow.postgres import Postgres
 from hourline_core.runtime.airflow.run_retention import RunRetention
@@ -169,9 +169,14 @@ class Airflow:
             while True:
                 if self._stopped():
                     raise KeyboardInterrupt
-                health = api.health()
-                if all(state == "healthy" for state in health.values()) and health and api.has_parsed(dag_files):
-                    break
+                health, problem = api.health(), ""
+                if health and all(state == "healthy" for state in health.values()):
+                    try:
+                        if api.has_parsed(dag_files):
+                            api.create_pools()
+                            return
+                    except AirflowError as error:  # A busy API may take longer than a request waits.
+                        problem = f"; {error}"
                 for part, process in self._running.items():
                     if not process.alive():
                         raise SetupError(
@@ -182,11 +187,10 @@ class Airflow:
                         ", ".join(part for part, state in health.items() if state != "healthy") or "the API server"
                     )
                     raise SetupError(
-                        f"Airflow did not start within {_UP_WITHIN_SECONDS:.0f} s; not healthy: {unhealthy}; "
+                        f"Airflow did not start within {_UP_WITHIN_SECONDS:.0f} s; not healthy: {unhealthy}{problem}; "
                         f"its logs are {self._log('*')}"
                     )
                 time.sleep(0.2)
-            api.create_pools()
 
     def _command(self, *arguments: str) -> list[str | Path]:
         return [sys.executable, "-m", "airflow", *arguments]
