@@ -1,5 +1,5 @@
 """Tells Airflow's assets which hours were published, whoever has published them: the DAG, a person, or an import. And
-which windows are final without a publication: by a gap that a person has confirmed, or by the clock alone.
+which hours and windows are final without a publication: by a gap that a person has confirmed, or windows by the clock.
 
 One run of the DAG `assets` waits for any of these, tells of it, and confirms that. So no two runs tell of the same
 hours, and an Airflow that was away tells of all that was published meanwhile.
@@ -140,10 +140,10 @@ class Told(TypedDict):
 
 
 def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
-    """Give the asset of each metric an event for each hour that was published since the last time, and the asset of its
-    windows one for each window that is final, and has such an hour, or one of a gap that was confirmed since, or has
-    become final by the clock since. It is called in a task with ``settings.outlets`` as its outlets. Returns what they
-    tell, for ``confirm_told``.
+    """Give the asset of each metric an event for each hour that was published since the last time, or is final by a gap
+    that was confirmed since. The asset of its windows gets one for each window that is final, and has such an hour, or
+    one of such a gap, or has become final by the clock since. It is called in a task with ``settings.outlets`` as its
+    outlets. Returns what they tell, for ``confirm_told``.
 
     An event's ``extra`` has the publication, and what ``told_before`` reads. Airflow has one ``extra`` for all
     partitions of an asset that a task tells.
@@ -164,16 +164,21 @@ def tell_assets(settings: Settings, clock: Clock = wall_clock) -> Told:
             closed = closed_hours(connection)
             silent = silent_windows(connection, read_closed(project, ASSETS), gaps)
         published = published_after(project, read_position(project, ASSETS))
-        hours: dict[str, list[datetime]] = {}
+        # An hour that is final by a confirmation alone is told again: it was told while it was incomplete.
+        hours = {metric: {hour for hour, state in of.items() if state == "final"} for metric, of in confirmed.items()}
         for one in published.hours:
-            hours.setdefault(one.metric, []).append(one.hour)
+            hours.setdefault(one.metric, set()).add(one.hour)
         hours |= {name: hours[base] for name, base in settings.over.items() if base in hours}
         changed = {
             name: {*hours.get(name, ()), *confirmed.get(project.base_of(name), ())} for name in settings.windowed
         }
         windows = {name: _final_windows(project, clock, name, of) for name, of in changed.items()}
         tellings = read_tellings(project, published.up_to, gaps.up_to, now)
-    told = [(asset, [_key(hour) for hour in hours[name]]) for name, asset in settings.assets.items() if name in hours]
+    told = [
+        (asset, [_key(hour) for hour in sorted(of)])
+        for name, asset in settings.assets.items()
+        if (of := hours.get(name))
+    ]
     for name, asset in settings.window_assets.items():
         window = project.all_metrics[name].window
         starts = sorted({*windows[name], *(start for start, _ in silent.get(name, ()))})

@@ -18,7 +18,7 @@ def followers(project: ProjectFolder = Path(), workspace: Workspace = None, form
         say_json([{**asdict(one), "since": one.since and iso_text(one.since)} for one in found])
         return
     say_table(
-        ["follower", "what it does", "up to publication", "newest", "hours waiting", "since (UTC)"],
-        [(one.name, one.about, one.publication, one.newest, one.waiting, one.since) for one in found],
-        right=["up to publication", "newest", "hours waiting"],
+        ["follower", "what it does", "up to publication", "newest", "hours waiting", "since (UTC)", "gaps waiting"],
+        [(one.name, one.about, one.publication, one.newest, one.waiting, one.since, one.gaps) for one in found],
+        right=["up to publication", "newest", "hours waiting", "gaps waiting"],
     )

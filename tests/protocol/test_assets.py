@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, TaskDeferred
 import serving_layer
 from hourline.airflow import Settings, WaitForPublication, confirm_told, tell_assets, told_before
 from hourline.airflow.assets import PublicationTrigger
+from hourline_core.feed.followers import report_followers
 from hourline_core.feed.positions import ASSETS, read_closed, read_confirmations, read_position
 from hourline_core.feed.told_partitions import Telling, note_telling, read_tellings, told_last
 from hourline_core.ledger.confirmations import confirm_gap
@@ -175,11 +176,12 @@ def test_a_window_is_told_when_all_its_hours_are_final_and_again_when_one_was_re
     assert run(tables, monkeypatch)["shop.by_day.windows"] == ["2024-03-01"]
 
 
-def test_a_window_that_is_final_by_a_confirmed_gap_alone_is_told_once(
+def test_an_hour_or_window_that_is_final_by_a_confirmed_gap_alone_is_told_once(
     tables: BareTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gap = tables.lose(10, 11)
-    tables.publish(*DAY)
+    tables.publish(*DAY, metrics=["totals"])
+    tables.publish(*(number for number in DAY if number != 11), metrics=["odd"])
     assert "shop.by_day.windows" not in run(tables, monkeypatch), "two of its hours are incomplete"
     assert run(tables, monkeypatch) == {}
     before = read_position(tables.project, ASSETS), read_confirmations(tables.project, ASSETS)
@@ -187,8 +189,11 @@ def test_a_window_that_is_final_by_a_confirmed_gap_alone_is_told_once(
     trigger = PublicationTrigger(str(tables.project.root), str(tables.project.workspace), *before)
     assert asyncio.run(first_event(trigger)) == before[0]
     day = {"shop.by_day.windows": ["2024-03-01"]}
-    assert run(tables, monkeypatch, is_confirmed=False) == day
-    assert run(tables, monkeypatch) == day, "it was not noted"
+    assert [one.gaps for one in report_followers(tables.project)] == [1, 0]
+    final = {"shop.totals": keys(10, 11), "shop.by_day": keys(10, 11), "shop.odd": keys(10)}
+    assert run(tables, monkeypatch, is_confirmed=False) == final | day
+    assert run(tables, monkeypatch) == final | day, "it was not noted"
+    assert [one.gaps for one in report_followers(tables.project)] == [0, 0]
     assert run(tables, monkeypatch) == {}
 
 
