@@ -11,22 +11,20 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from batch_layer.plan import FORCED, PlannedHour, plan_range
 from batch_layer.publish import Recomputed
 from batch_layer.recompute import recompute
+from batch_layer.recompute_progress import sum_up
 from batch_layer.split_jobs import HOURS_OF_BACKFILL, split_jobs
 from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import HourVersions, read_coverage
-from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, declaration_hash
 from hourline_core.model.hours import Clock, HourRange, wall_clock
-from hourline_core.storage.opening import exists, open_table
-
-_RECENT_PUBLICATIONS = 20
+from hourline_core.runtime.running_recomputes import RecomputeProgress, Work
 
 
 @dataclass(frozen=True)
@@ -58,12 +56,16 @@ class Backfill:
         on_waiting: Callable[[int], None] = lambda process: None,
         on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
         on_published: Callable[[Recomputed], None] = lambda done: None,
+        on_decoded: Callable[[str, int], None] = lambda source, events: None,
+        on_progress: Callable[[RecomputeProgress], None] = lambda progress: None,
+        command: str = "backfill",
     ) -> list[Recomputed]:
         """Recompute what is left, as ``recompute`` does, and raise what it raises. Wherever it ends, the same
         backfill planned again goes on there.
         """
         if self.file:
             self._remember(self.file)
+        every, left = sum_up(self.wanted), sum_up(self.left)
         done = recompute(
             self.project,
             self.left,
@@ -72,7 +74,11 @@ class Backfill:
             on_waiting=on_waiting,
             on_left_out=on_left_out,
             on_published=on_published,
+            on_decoded=on_decoded,
             plan_again=self.plan_again,
+            on_progress=on_progress,
+            command=command,
+            done_before=Work(every.hours - left.hours, every.events - left.events),
         )
         if self.file:
             self.file.unlink(missing_ok=True)  # Of two that run at once, both finish.
@@ -150,27 +156,6 @@ def jobs_of(project: Project, left: list[PlannedHour]) -> list[list[PlannedHour]
     return list(split_jobs(project, left, HOURS_OF_BACKFILL))
 
 
-def estimate(project: Project, wanted: list[PlannedHour]) -> timedelta | None:
-    """The estimated time to recompute ``wanted``, by the last publications. None if none of them was timed.
-
-    Hours without events need no Spark, and hardly any time.
-    """
-    layout = Layout.of(project)
-    if not exists(layout.coverage, layout.storage_options):
-        return None
-    commits = open_table(layout.coverage, layout.storage_options).history(_RECENT_PUBLICATIONS)
-    timed = [
-        (float(one["hourline.events"]), float(one["hourline.seconds"]))
-        for one in commits
-        if "hourline.seconds" in one and float(one["hourline.events"])
-    ]
-    if not timed:
-        return None
-    per_job, per_event = _fit(timed)
-    jobs = sum(any(item.events for item in job) for job in jobs_of(project, wanted))
-    return timedelta(seconds=jobs * per_job + sum(item.events for item in wanted) * per_event)
-
-
 def _is_done(item: PlannedHour, pinned: HourVersions) -> bool:
     """Whether the hour was published or blocked since the backfill began, when the versions of final and staged were
     ``pinned``.
@@ -179,17 +164,6 @@ def _is_done(item: PlannedHour, pinned: HourVersions) -> bool:
         version is not None and (then is None or version > then)
         for version, then in zip((item.version, item.staged), (pinned.final, pinned.staged), strict=True)
     )
-
-
-def _fit(timed: list[tuple[float, float]]) -> tuple[float, float]:
-    """Seconds per job and seconds per event, neither below zero, fitted to the timed publications (events, seconds)
-    by least squares.
-    """
-    events, seconds = (sum(column) / len(timed) for column in zip(*timed, strict=True))
-    spread = sum((e - events) ** 2 for e, _ in timed)
-    slope = sum((e - events) * (s - seconds) for e, s in timed) / spread if spread else 0.0
-    per_event = min(max(slope, 0.0), seconds / events if events else 0.0)
-    return seconds - per_event * events, per_event
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,13 @@ from pyspark.sql import SparkSession
 from batch_layer.aggregate import aggregate
 from batch_layer.decoding.decode_anew import decode_anew
 from batch_layer.decoding.to_decode import sources_to_decode
+from batch_layer.estimate import estimate
 from batch_layer.job import Job, join_moved_hours, open_job
 from batch_layer.plan import PlannedHour
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
 from batch_layer.read_archive import read_events
+from batch_layer.recompute_progress import NO_WORK, counting
 from batch_layer.reports.follow import follow
 from batch_layer.split_jobs import HOURS, split_jobs
 from batch_layer.stage import stage
@@ -39,6 +41,7 @@ from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.lease import turn
+from hourline_core.runtime.running_recomputes import RecomputeProgress, Work
 from hourline_core.runtime.spark import spark_session, stop_spark
 
 _BRIEF = 1_000_000
@@ -59,6 +62,9 @@ def recompute(
     on_published: Callable[[Recomputed], None] = lambda recomputed: None,
     on_decoded: Callable[[str, int], None] = lambda source, events: None,
     plan_again: Callable[[], list[PlannedHour]] | None = None,
+    on_progress: Callable[[RecomputeProgress], None] = lambda progress: None,
+    command: str = "recompute",
+    done_before: Work = NO_WORK,
 ) -> list[Recomputed]:
     """Recompute and publish the ``planned`` hours in jobs, as ``split_jobs`` cuts them.
 
@@ -69,6 +75,9 @@ def recompute(
     First, the records that other declarations have decoded are decoded anew. Then their events may lie in other hours,
     so ``plan_again`` gives the hours. ``on_decoded`` is called with a source and a number of events that were decoded
     anew. Hours between which events move are published at once, also if ``planned`` has only some of them.
+
+    ``on_progress`` is called at the start and after each job. A note in the workspace says the same to others, with the
+    ``command`` that recomputes. ``done_before`` is what an interrupted run has done, and counts as done.
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
     published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError at
@@ -86,18 +95,23 @@ def recompute(
             refuse_unresolved(session, project)
             return session
 
+        count = held.enter_context(counting(project, command, done_before, clock, on_progress))
+        count.start([planned])  # Decoding anew may take long.
         decoded, waiting = _decode_anew(project, spark, on_waiting, on_decoded)
         if decoded and plan_again:
             planned = plan_again()
         planned = [item for item in planned if item.source not in waiting]
         written, has_news = monotonic(), False
-        for hours in split_jobs(project, planned, hours_per_job):
+        jobs = list(split_jobs(project, planned, hours_per_job))
+        count.start(jobs, estimate(project, jobs))
+        for hours in jobs:
             with turn(project.workspace, "batch", on_waiting):
                 publication = Publication(project)
                 with open_job(project, hours, clock, spark) as job:
                     if job.left_out:
                         on_left_out(job.left_out)
                     if not job.hours:
+                        count.finish(hours)
                         continue
                     done.append(run_job(publication, job))
                 has_news = True
@@ -105,6 +119,7 @@ def recompute(
                     follow(project, clock)
                     written, has_news = monotonic(), False
             on_published(done[-1])
+            count.finish(hours)
         if has_news:
             with turn(project.workspace, "batch", on_waiting):
                 follow(project, clock)

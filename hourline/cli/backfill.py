@@ -20,6 +20,7 @@ from hourline.cli.chosen_hours import (
 from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, SkipOpen, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline.cli.progress import in_words
+from hourline.cli.recompute_progress import command_text
 from hourline.cli.recompute_report import exit_if_blocked, hours_in_words, report_open, write_results
 from hourline_core.model.hours import HOUR, parse_range, wall_clock
 
@@ -73,7 +74,7 @@ def backfill(
         _say_plan(planned)
         note_pending(declared)
     else:
-        outcome = run_backfill(planned)
+        outcome = run_backfill(planned, command_text("backfill", start, end, metric))
         count = len(every.union(*(one.hours for one in outcome)))
         write_results(results, declared, since or began, hours, count=count, skipped=planned.skipped)
         note_pending(declared)
@@ -90,7 +91,8 @@ def _check_open(planned: list["PlannedHour"], dry_run: bool) -> None:
 
 
 def _say_plan(planned: "Backfill") -> None:
-    from batch_layer.backfill import estimate, jobs_of
+    from batch_layer.backfill import jobs_of
+    from batch_layer.estimate import estimate
 
     if not planned.left:
         say("nothing is left to do")
@@ -101,10 +103,10 @@ def _say_plan(planned: "Backfill") -> None:
     say_table(["from (UTC)", "to (UTC)", "hours", "why", "metrics", "events"], rows, right=["hours", "events"])
     hours = len(hours_of(planned.left))
     events = sum({(item.source, item.hour): item.events for item in planned.left}.values())
-    jobs = len(jobs_of(planned.project, planned.left))
-    time = estimate(planned.project, planned.left)
+    jobs = jobs_of(planned.project, planned.left)
+    time = estimate(planned.project, jobs)
     say("")
-    say(f"{hours:,} hours, {len(planned.left):,} hours × metrics, {events:,} events, in {jobs:,} job(s)")
+    say(f"{hours:,} hours, {len(planned.left):,} hours × metrics, {events:,} events, in {len(jobs):,} job(s)")
     say(
         f"{in_words(time)}, by the pace of the last recomputes"
         if time

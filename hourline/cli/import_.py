@@ -1,6 +1,7 @@
 """``import``: imports history from files, without Kafka, and then recomputes its hours."""
 
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -92,7 +93,7 @@ def _backfill(declared: "Project", source: "Source", files: list["HistoryFile"])
     if still_open:
         note(f"not recomputed, since they have not closed yet: {hours_in_words(still_open)}")
     if planned.left:
-        return run_backfill(planned)
+        return run_backfill(planned, join(["hourline", "import", "--source", source.name]))
     from batch_layer.plan import plan
 
     others = plan(declared)

@@ -24,8 +24,24 @@ def progress(
     """Show progress within the block. Yields a function to call with the number that is done. ``total`` is their
     number, ``what`` says of what (hours, rows), ``done`` is the number at the start.
     """
-    started = told = clock()
-    first = done
+    started, first = clock(), done
+    with progress_bar(doing, what, total, done, clock) as show:
+
+        def move(now: int) -> None:
+            left = (clock() - started) / (now - first) * (total - now) if now > first else None
+            show(now, total, what, timedelta(seconds=left) if left else None)
+
+        yield move
+
+
+@contextmanager
+def progress_bar(
+    doing: str, what: str, total: int | None = None, done: int = 0, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[int, int, str, timedelta | None], None]]:
+    """Show progress within the block. Yields a function to call with the number that is done, their total number, of
+    what they are, and the time that is left.
+    """
+    told = clock()
     # A descriptor of its own, since Spark's start sends standard error to its log for a while.
     with error_stream(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2)) as output:
         console = Console(file=output)
@@ -33,7 +49,7 @@ def progress(
             TextColumn(doing, markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn(what),
+            TextColumn("{task.fields[what]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
         )
@@ -46,18 +62,17 @@ def progress(
             redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=True,
         ) as bar:
-            task = bar.add_task("", total=total, completed=done, left="")
+            task = bar.add_task("", total=total, completed=done, what=what, left="")
 
-            def move(now: int) -> None:
+            def show(now: int, total: int, what: str, left: timedelta | None) -> None:
                 nonlocal told
-                left = (clock() - started) / (now - first) * (total - now) if now > first else None
-                words = f", {in_words(timedelta(seconds=left))} left" if left else ""
-                bar.update(task, completed=now, left=words.removeprefix(", "))
+                words = f", {in_words(left)} left" if left else ""
+                bar.update(task, total=total, completed=now, what=what, left=words.removeprefix(", "))
                 if not console.is_terminal and (now == total or clock() - told >= _BETWEEN_LINES):
                     told = clock()
                     note(f"{now:,} of {total:,} {what}{words}")
 
-            yield move
+            yield show
 
 
 def in_words(time: timedelta) -> str:

@@ -16,6 +16,7 @@ from hourline.cli.chosen_hours import (
 from hourline.cli.findings import note_findings
 from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, SkipOpen, Workspace, load
 from hourline.cli.output import note, say
+from hourline.cli.recompute_progress import command_text, recompute_progress
 from hourline.cli.recompute_report import (
     exit_if_blocked,
     report_decoded,
@@ -95,15 +96,18 @@ def recompute(
                 f"{len({item.hour for item in planned})} hour(s) of {len({item.metric for item in planned})} metric(s)"
             )
             note(f"recomputing {count}{start_in_words(planned)}")
-        done = recompute_hours(
-            declared,
-            planned,
-            on_waiting=report_waiting,
-            on_left_out=report_left_out,
-            on_published=report_published,
-            on_decoded=report_decoded,
-            plan_again=make_plan if hours is None or include_open else plan_closed,
-        )
+        with recompute_progress("recompute") as move:
+            done = recompute_hours(
+                declared,
+                planned,
+                on_waiting=report_waiting,
+                on_left_out=report_left_out,
+                on_published=report_published,
+                on_decoded=report_decoded,
+                plan_again=make_plan if hours is None or include_open else plan_closed,
+                on_progress=move,
+                command=command_text("recompute", start, end, metric, problem),
+            )
     if not planned and not done:
         say(nothing_in(hours, all_open=bool(skipped)))
     findings = look_and_record(declared, on_waiting=report_waiting)

@@ -12,6 +12,8 @@ import typer
 
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import note, say, say_json, say_table, shortest_path
+from hourline.cli.progress import in_words
+from hourline.cli.recompute_progress import hours_and_events
 from hourline.cli.state_row import legend, state_row
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.finding import subject_of
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from hourline_core.model import Project
     from serving_layer.reports.newest_hours import HourStatus
     from serving_layer.reports.partitions import PartitionStatus
+    from serving_layer.reports.recomputing import Recomputation
     from serving_layer.reports.source_status import SourceStatus
     from serving_layer.reports.status import ProjectStatus
     from serving_layer.reports.wrong import Wrong
@@ -52,7 +55,7 @@ def status(
     format: Format = ReportFormat.TEXT,
 ) -> None:
     """Show what is wrong, and the newest hours of each source. Its progress, lag and rejected records are shown, too.
-    Of several sources, each has one row.
+    Of several sources, each has one row. Each recompute that runs has a line: hours, events and the time left.
     """
     declared = load(project, workspace)
     if source is not None and source not in declared.sources:
@@ -75,6 +78,7 @@ def say_status(
         shown.sort(key=lambda one: natural_key(one.source))
     hours = [one for one in report.hours if source in (None, one.source)]
     say(f"{report.project}: {report.speed}")
+    _say_some(list(map(_recomputing_text, report.recomputing)), "`hourline status --format json` has all")
     waiting = [*(one.words for one in report.changing), *(words for one in report.lacking for words in one.words)]
     _say_some(waiting, "`hourline status --format json` has all")
     _say_wrong(report, source)
@@ -91,6 +95,14 @@ def say_status(
     elif len(shown) == 1 and hours:
         _say_hours(hours)
     _say_silences(shown)
+
+
+def _recomputing_text(one: "Recomputation") -> str:
+    task = f", the task {one.task}," if one.task else ""
+    done = f"{one.hours_done:,} of {one.hours:,} {hours_and_events(one.events_done, one.events)}"
+    left = f", {in_words(timedelta(seconds=one.seconds_left))} left" if one.seconds_left else ""
+    since = f"{one.since:%Y-%m-%d %H:%M:%S} UTC"
+    return f"`{one.command}`{task} has run since {since} (process {one.process}): {done} done{left}"
 
 
 def _say_silences(sources: "list[SourceStatus]") -> None:

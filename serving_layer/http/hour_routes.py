@@ -11,7 +11,6 @@ from pydantic import Field
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.hours import parse_hour
-from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import admin_only
@@ -60,20 +59,11 @@ class HoursAnswer(Described):
     """The hours, by hour, kind and name."""
 
 
-class Recomputation(Described):
-    """A running recompute."""
-
-    process: int
-    """The id of its process."""
-
-
 class StatusAnswer(ProjectStatus):
     """The status of the project. A `report` is the address of a page."""
 
     token: str
     """The token of the snapshot."""
-    recomputing: list[Recomputation]
-    """The running recompute. Empty: none runs."""
 
 
 class FindingsAnswer(Described):
@@ -191,14 +181,13 @@ async def hours(request: Request, answering: TheAnswering, parameters: Annotated
 async def status(
     request: Request, answering: TheAnswering, parameters: Annotated[StatusParameters, Query()]
 ) -> Response:
-    """The progress of each source, the states of its last hours, and the running recompute."""
+    """The progress of each source, the states of its last hours, and the running recomputes."""
     # Before its turn: while it waits for Kafka, it takes no place from other answers.
     offsets = await answering.kafka_offsets_within_limit()
 
     def work(connection: Connection) -> dict[str, Any]:
-        process = lease_holder(connection.project.workspace, "batch")
         report = with_addresses(connection.project, report_status(connection, parameters.last, offsets).model_dump())
-        return {**report, "token": connection.token, "recomputing": [] if process is None else [{"process": process}]}
+        return {**report, "token": connection.token}
 
     return await answering.report(request, work)
 

@@ -11,6 +11,7 @@ from serving_layer.reports.hour_summary import MetricStatus, sum_up_hours
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
 from serving_layer.reports.newest_hours import HoursAhead, HourStatus, list_hours_ahead, list_newest_hours
 from serving_layer.reports.problems import find_problems
+from serving_layer.reports.recomputing import Recomputation, report_recomputing
 from serving_layer.reports.source_status import SourceStatus, report_sources
 from serving_layer.reports.speed_state import SpeedState, report_speed_state
 from serving_layer.reports.wrong import Wrong, list_wrong
@@ -21,6 +22,8 @@ class ProjectStatus(SpeedState):
 
     project: str
     """The name of the project."""
+    recomputing: list[Recomputation]
+    """The recomputes that run, the one that began first at the beginning."""
     wrong: list[Wrong]
     """What is wrong now, the most important first."""
     sources: list[SourceStatus]
@@ -62,6 +65,7 @@ def report_status(connection: Connection, last: int, offsets: Offsets) -> Projec
     return ProjectStatus(
         project=project.name,
         **dict(report_speed_state(project)),
+        recomputing=report_recomputing(project),
         wrong=wrong,
         sources=sorted(sources, key=lambda source: _need(source, wrong)),
         metrics=metrics,

@@ -7,7 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from batch_layer.backfill import Backfill, estimate, jobs_of, plan_backfill
+from batch_layer.backfill import Backfill, jobs_of, plan_backfill
+from batch_layer.estimate import estimate
 from batch_layer.plan import plan
 from hourline_core.errors import TableError
 from hourline_core.model.hours import HourRange
@@ -77,27 +78,27 @@ def test_what_it_remembers_must_be_readable(tmp_path: Path) -> None:
 
 def test_an_estimate_by_the_pace_of_past_recomputes(tmp_path: Path) -> None:
     tables = started(tmp_path, [0, 1, 2, 2, 2])
-    assert estimate(tables.project, plan_backfill(tables.project, ALL).wanted) is None
+    assert estimate(tables.project, jobs_of(tables.project, plan_backfill(tables.project, ALL).wanted)) is None
     tables.publish(0, 1)
     left = plan_backfill(tables.project, ALL).left
-    assert estimate(tables.project, left) is None, "it was not timed"
+    assert estimate(tables.project, jobs_of(tables.project, left)) is None, "it was not timed"
     assert sum(item.events for item in left) == 10
     assert len({item.hour for item in left if not item.events}) == 3
     for events, seconds in ((100, 7.0), (300, 11.0)):  # 5 s a job, 20 ms an event
         tables.publish(0, cost={"events": events, "seconds": seconds})
     assert len(jobs_of(tables.project, left)) == 1
-    found = estimate(tables.project, left)
+    found = estimate(tables.project, jobs_of(tables.project, left))
     assert found is not None
     assert abs(found.total_seconds() - 5.2) < 1e-6
     # One without events has not used Spark, and says nothing about those that do.
     tables.publish(0, cost={"events": 0, "seconds": 0.5})
-    assert estimate(tables.project, left) == found
+    assert estimate(tables.project, jobs_of(tables.project, left)) == found
     # One that recomputed much in no time does not make anything take less than none.
     tables.publish(0, cost={"events": 100_000, "seconds": 0.1})
-    found = estimate(tables.project, left)
+    found = estimate(tables.project, jobs_of(tables.project, left))
     assert found is not None
     assert 0 < found.total_seconds() < 11
-    assert estimate(tables.project, [item for item in left if not item.events]) == timedelta(0)
+    assert estimate(tables.project, jobs_of(tables.project, [item for item in left if not item.events])) == timedelta(0)
 
 
 def started(folder: Path, hours: list[int]) -> BareTables:

@@ -2,6 +2,7 @@
 
 import signal
 from collections import Counter
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import serving_layer
 from hourline_core.errors import UsageError
 from hourline_core.model.hours import hour_text
+from hourline_core.runtime.lease import lease, turn
+from serving_layer.reports.recomputing import report_recomputing
 from tests.stack.test_merge import running
 from tests.support import parcels
 from tests.support.speed_process import SpeedProcess, wait_until
@@ -30,11 +33,22 @@ def test_a_range_killed_beside_the_stream_is_recomputed_once(
         project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=10))
         wait_until(lambda: all_read(project), "the stream has stopped", every_seconds=0.3)
         # In the second job, one of two metrics is in final, and nothing of it is published.
-        with SpeedProcess(project, *RANGE, command="backfill", failpoint="kill after overwrite final 3") as process:
-            process.wait_for("published")
+        workspace = project.project.workspace
+        with ExitStack() as held, lease(workspace, "batch"):
+            options = {"command": "backfill", "failpoint": "kill after overwrite final 3"}
+            process = held.enter_context(SpeedProcess(project, *RANGE, **options))
+            process.wait_for("waiting for process")
+            assert progress_of(project) == [(0, HOURS)]
+            killed = held.pop_all()
+        with killed:
+            # The backfill waits already, so this turn is between its first job and its second one.
+            with turn(workspace, "batch", lambda process: None):
+                process.wait_for("published")
+                wait_until(lambda: progress_of(project) == [(2, HOURS)], "the status does not show its progress")
             # Late, in hours that are done already.
             project.send("scans", parcels.scans(project.random, 50, first_hour=0, hours=2))
             assert process.wait() == -signal.SIGKILL, process.lines
+        assert progress_of(project) == []
         with serving_layer.connect(project.project) as connection:
             covered = connection.sql(
                 "SELECT count(DISTINCT hour) FROM hours WHERE kind = 'metric' AND state IN ('final', 'revised')"
@@ -77,6 +91,11 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(finished_project: Stack
     assert not (finished_project.project.workspace / "backfills").exists()
     said_of_none = finished_project.command("backfill", "--from", "2020-01-01", "--to", "2020-01-02")
     assert "no source has an hour" in said_of_none
+
+
+def progress_of(project: StackProject) -> list[tuple[int, int]]:
+    """The hours that are done, and all hours, of each recompute that runs, as `hourline status` shows them."""
+    return [(one.hours_done, one.hours) for one in report_recomputing(project.project)]
 
 
 def all_read(project: StackProject) -> bool:

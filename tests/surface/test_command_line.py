@@ -16,6 +16,9 @@ from hourline import load_project
 from hourline.cli import app, run
 from hourline.cli.output import say_table, signed_number
 from hourline.cli.progress import progress
+from hourline.cli.recompute_progress import recompute_progress
+from hourline_core.model.hours import wall_clock
+from hourline_core.runtime.running_recomputes import RecomputeProgress, Work
 from tests.support.command_line import NO_KAFKA, PROJECT, Failing
 from tests.support.project_files import write_project
 
@@ -230,6 +233,17 @@ def test_a_column_of_times_is_as_exact_as_its_most_exact_one(
 )
 def test_a_difference_has_as_many_digits_as_a_person_reads(amount: float, shown: str) -> None:
     assert signed_number(amount) == shown
+
+
+def test_a_recompute_of_several_jobs_tells_hours_and_events(capfd: pytest.CaptureFixture[str]) -> None:
+    def tell(*done: tuple[int, int]) -> str:
+        with recompute_progress("backfill") as move:
+            for one in ((0, 0), *done):
+                move(RecomputeProgress(wall_clock(), Work(*one), Work(24, 9_000), None))
+        return capfd.readouterr().err
+
+    assert tell((8, 1_000), (24, 9_000)) == "24 of 24 hours, 9,000 of 9,000 events\n"
+    assert tell((24, 9_000)) == "", "one job says by itself what it has published"
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,9 +5,14 @@ import { dayAndHour, duration, el, figure, signed, table } from "./format.js";
 const SHOWN = 8;
 
 export function drawWork(place, status) {
-  const lines = status.recomputing.map(({ process }) => el("li", {}, el("progress", { "aria-label": "recomputing" }), ` process ${process} is recomputing; its hours turn final as they are published`));
+  const lines = status.recomputing.map((one) => el("li", {}, el("progress", { "aria-label": "recomputing", max: Math.max(1, one.hours), value: one.hours_done }), ` ${recomputing(one)}`));
   const waiting = [...status.changing.map(({ words }) => words), ...status.lacking.flatMap(({ words }) => words)].map((words) => el("li", {}, words));
   place.replaceChildren(lines.length || waiting.length ? el("ul", { class: "plain" }, lines, waiting) : nothing("None is running."));
+}
+
+function recomputing({ command, task, hours, hours_done, events, events_done, seconds_left }) {
+  const left = seconds_left ? `, about ${duration(seconds_left)} left` : "";
+  return `${task ?? command}: ${figure(hours_done)} of ${figure(hours)} hours, ${figure(events_done)} of ${figure(events)} events${left}`;
 }
 
 export function drawLate(place, hours, range, links) {

@@ -1,6 +1,7 @@
 """The status over HTTP, and reads beside it, where Kafka does not answer."""
 
 import errno
+import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,9 +16,12 @@ from confluent_kafka import KafkaError, KafkaException
 from typer.testing import CliRunner
 
 from hourline.cli import app
+from hourline.cli.status import Order, say_status
 from hourline_core.model import Project
+from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.lease import lease
+from hourline_core.runtime.running_recomputes import RecomputeProgress, Work, noting_recompute
 from hourline_core.runtime.speed_end import note_end, noting_end
 from hourline_core.runtime.topic_absence import note_absent_topics
 from serving_layer.connection import Connection
@@ -183,6 +187,38 @@ def test_the_status_says_how_the_last_speed_layer_has_ended_until_another_one_ru
     assert failed["ended"] == {"at": "2024-04-01T10:00:03Z", "reason": "the disk is full"}
     assert other["speed"].startswith("the speed layer runs") and "ended at" not in other["speed"]
     assert (stopped["speed"], stopped["ended"]) == (start, None)
+
+
+def test_the_status_shows_each_recompute_that_runs_and_none_that_has_ended(
+    tables: BareTables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "shop.backfill")
+    monkeypatch.setenv("AIRFLOW_CTX_TASK_ID", "recompute")
+    since, at = datetime(2024, 4, 1, 10, 0, 3, tzinfo=UTC), wall_clock()
+    command = "hourline backfill --from 2024-03-01 --to 2024-03-02"
+    progress = RecomputeProgress(at, Work(8, 8_000), Work(24, 1_008_000), timedelta(minutes=130))
+    with noting_recompute(tables.project.workspace, command, since) as note, serving(tables.project) as client:
+        note(progress)
+        (running,) = client.get("/api/v1/status").json()["recomputing"]
+        say_status(tables.project, report_project_status(tables.project, last=1), None, Order.NEED)
+    assert 0 < running.pop("seconds_left") <= 7_800
+    assert datetime.fromisoformat(running.pop("as_of")) == at
+    assert running == {
+        "process": os.getpid(),
+        "command": command,
+        "task": "shop.backfill.recompute",
+        "since": "2024-04-01T10:00:03Z",
+        "hours": 24,
+        "hours_done": 8,
+        "events": 1_008_000,
+        "events_done": 8_000,
+    }
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].startswith(
+        f"`{command}`, the task shop.backfill.recompute, has run since 2024-04-01 10:00:03 UTC (process {os.getpid()}): "
+        "8 of 24 hours, 8,000 of 1,008,000 events done, about 2"
+    )
+    assert report_project_status(tables.project, last=1).recomputing == []
 
 
 def test_the_last_hours_end_at_the_clock_and_a_wrong_date_is_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""Counts how far a recompute is, and tells it: to the caller, and in a note for `hourline status`."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+from batch_layer.plan import PlannedHour
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock
+from hourline_core.runtime.running_recomputes import RecomputeProgress, Work, noting_recompute
+
+NO_WORK = Work(0, 0)
+
+
+class ProgressCount:
+    """How far the jobs of a recompute are."""
+
+    def __init__(self, before: Work, clock: Clock, tell: Callable[[RecomputeProgress], None]) -> None:
+        """``before`` was done by an earlier run. ``tell`` is called at the start, and after each job."""
+        self._before, self._clock, self._tell = before, clock, tell
+        self._started, self._all, self._done = clock(), NO_WORK, NO_WORK
+        self._estimated: timedelta | None = None
+
+    def start(self, jobs: Sequence[Sequence[PlannedHour]], estimated: timedelta | None = None) -> None:
+        """Start to count these jobs. ``estimated`` is their time by the last recomputes."""
+        self._started, self._estimated = self._clock(), estimated
+        self._all, self._done = sum_up(item for job in jobs for item in job), NO_WORK
+        self._tell_now()
+
+    def finish(self, job: Sequence[PlannedHour]) -> None:
+        """Count one of the jobs as done."""
+        self._done = _add(self._done, sum_up(job))
+        self._tell_now()
+
+    def _tell_now(self) -> None:
+        now = self._clock()
+        done, of = _add(self._before, self._done), _add(self._before, self._all)
+        # By events, since they take the time. Of hours without events, each counts like one event.
+        finished = sum(self._done)
+        left = (now - self._started) * ((sum(of) - sum(done)) / finished) if finished else self._estimated
+        self._tell(RecomputeProgress(now, done, of, left))
+
+
+@contextmanager
+def counting(
+    project: Project, command: str, before: Work, clock: Clock, on_progress: Callable[[RecomputeProgress], None]
+) -> Iterator[ProgressCount]:
+    """Count the jobs of a recompute within the block. Each count is noted in the workspace, and ``on_progress`` gets
+    it.
+    """
+    with noting_recompute(project.workspace, command, clock()) as note:
+
+        def tell(progress: RecomputeProgress) -> None:
+            note(progress)
+            on_progress(progress)
+
+        yield ProgressCount(before, clock, tell)
+
+
+def sum_up(items: Iterable[PlannedHour]) -> Work:
+    """The hours and events of planned items, over all metrics."""
+    events = {(item.source, item.hour): item.events for item in items}
+    return Work(len({hour for _, hour in events}), sum(events.values()))
+
+
+def _add(one: Work, other: Work) -> Work:
+    return Work(one.hours + other.hours, one.events + other.events)
