@@ -24,7 +24,7 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import HourVersions, read_coverage
 from hourline_core.model import Project, declaration_hash
 from hourline_core.model.hours import Clock, HourRange, wall_clock
-from hourline_core.runtime.running_recomputes import RecomputeProgress, Work
+from hourline_core.runtime.running_recomputes import DecodedChunk, RecomputeProgress, Work
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Backfill:
         on_waiting: Callable[[int], None] = lambda process: None,
         on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
         on_published: Callable[[Recomputed], None] = lambda done: None,
-        on_decoded: Callable[[str, int], None] = lambda source, events: None,
+        on_decoded: Callable[[DecodedChunk], None] = lambda chunk: None,
         on_progress: Callable[[RecomputeProgress], None] = lambda progress: None,
         command: str = "backfill",
     ) -> list[Recomputed]:

@@ -31,7 +31,7 @@ from batch_layer.plan import PlannedHour
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
 from batch_layer.read_archive import read_events
-from batch_layer.recompute_progress import NO_WORK, counting
+from batch_layer.recompute_progress import NO_WORK, ProgressCount, counting
 from batch_layer.reports.follow import follow
 from batch_layer.split_jobs import HOURS, split_jobs
 from batch_layer.stage import stage
@@ -41,7 +41,7 @@ from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.lease import turn
-from hourline_core.runtime.running_recomputes import RecomputeProgress, Work
+from hourline_core.runtime.running_recomputes import DecodedChunk, RecomputeProgress, Work
 from hourline_core.runtime.spark import spark_session, stop_spark
 
 _BRIEF = 1_000_000
@@ -60,7 +60,7 @@ def recompute(
     on_waiting: Callable[[int], None] = lambda process: None,
     on_left_out: Callable[[list[PlannedHour]], None] = lambda left_out: None,
     on_published: Callable[[Recomputed], None] = lambda recomputed: None,
-    on_decoded: Callable[[str, int], None] = lambda source, events: None,
+    on_decoded: Callable[[DecodedChunk], None] = lambda chunk: None,
     plan_again: Callable[[], list[PlannedHour]] | None = None,
     on_progress: Callable[[RecomputeProgress], None] = lambda progress: None,
     command: str = "recompute",
@@ -73,8 +73,8 @@ def recompute(
     ``on_left_out``. Recomputing again changes no answer. ``clock`` dates the publication (UTC).
 
     First, the records that other declarations have decoded are decoded anew. Then their events may lie in other hours,
-    so ``plan_again`` gives the hours. ``on_decoded`` is called with a source and a number of events that were decoded
-    anew. Hours between which events move are published at once, also if ``planned`` has only some of them.
+    so ``plan_again`` gives the hours. ``on_decoded`` is called after each chunk of records. Hours between which
+    events move are published at once, also if ``planned`` has only some of them.
 
     ``on_progress`` is called at the start and after each job. A note in the workspace says the same to others, with the
     ``command`` that recomputes. ``done_before`` is what an interrupted run has done, and counts as done.
@@ -97,7 +97,7 @@ def recompute(
 
         count = held.enter_context(counting(project, command, done_before, clock, on_progress))
         count.start([planned])  # Decoding anew may take long.
-        decoded, waiting = _decode_anew(project, spark, on_waiting, on_decoded)
+        decoded, waiting = _decode_anew(project, spark, count, on_waiting, on_decoded)
         if decoded and plan_again:
             planned = plan_again()
         planned = [item for item in planned if item.source not in waiting]
@@ -151,8 +151,9 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
 def _decode_anew(
     project: Project,
     spark: Callable[[], SparkSession],
+    count: ProgressCount,
     on_waiting: Callable[[int], None],
-    on_decoded: Callable[[str, int], None],
+    on_decoded: Callable[[DecodedChunk], None],
 ) -> tuple[bool, dict[str, ReadAgainError]]:
     """Decode anew what other declarations have decoded, a chunk in each turn. Returns whether there was something, and
     by source why it must wait.
@@ -162,8 +163,9 @@ def _decode_anew(
     for source in sources:
         progress = find_progress(project, source)
         assert progress, "a source with records has progress"
+        on_chunk = count.decode(source.name, on_decoded)
         try:
-            decode_anew(spark, project, source, progress.sequence, partial(on_decoded, source.name), in_turn)
+            decode_anew(spark, project, source, progress.sequence, on_chunk, in_turn)
         except ReadAgainError as error:
             waiting[source.name] = error
     return bool(sources), waiting

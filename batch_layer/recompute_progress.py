@@ -7,7 +7,7 @@ from datetime import timedelta
 from batch_layer.plan import PlannedHour
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock
-from hourline_core.runtime.running_recomputes import RecomputeProgress, Work, noting_recompute
+from hourline_core.runtime.running_recomputes import DecodedChunk, RecomputeProgress, Work, noting_recompute
 
 NO_WORK = Work(0, 0)
 
@@ -27,18 +27,32 @@ class ProgressCount:
         self._all, self._done = sum_up(item for job in jobs for item in job), NO_WORK
         self._tell_now()
 
+    def decode(self, source: str, on_decoded: Callable[[DecodedChunk], None]) -> Callable[[int, int, int], None]:
+        """A function to call after each chunk of records of ``source`` that was decoded anew, as ``decode_anew``
+        does. It tells how far that is, and calls ``on_decoded``.
+        """
+        began = self._clock()
+
+        def on_chunk(events: int, number: int, chunks: int) -> None:
+            left = (self._clock() - began) / number * (chunks - number)
+            chunk = DecodedChunk(source, events, number, chunks, left)
+            self._tell_now(chunk.words)
+            on_decoded(chunk)
+
+        return on_chunk
+
     def finish(self, job: Sequence[PlannedHour]) -> None:
         """Count one of the jobs as done."""
         self._done = _add(self._done, sum_up(job))
         self._tell_now()
 
-    def _tell_now(self) -> None:
+    def _tell_now(self, decoding: str | None = None) -> None:
         now = self._clock()
         done, of = _add(self._before, self._done), _add(self._before, self._all)
         # By events, since they take the time. Of hours without events, each counts like one event.
         finished = sum(self._done)
         left = (now - self._started) * ((sum(of) - sum(done)) / finished) if finished else self._estimated
-        self._tell(RecomputeProgress(now, done, of, left))
+        self._tell(RecomputeProgress(now, done, of, left, decoding))
 
 
 @contextmanager

@@ -41,15 +41,17 @@ def decode_anew(
     project: Project,
     source: Source,
     up_to: int,
-    on_chunk: Callable[[int], None] = lambda rows: None,
+    on_chunk: Callable[[int, int, int], None] = lambda rows, number, chunks: None,
     turn: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> bool:
     """Decode the archived records of ``source`` up to the sequence ``up_to`` that other declarations have decoded, as
     far as this was not done before. Returns whether there are such records. Starts Spark only for them.
 
     Each commit is made within ``turn()``, in which the caller holds the lease "batch". ``on_chunk`` is called after it,
-    with the number of its rows. Raises TableError, ConflictError when another process writes to the table, and
-    ReadAgainError while the speed layer is to validate some of these records again after a reset.
+    with the number of its rows, of the chunk, and of all chunks.
+
+    Raises TableError, ConflictError when another process writes to the table, and ReadAgainError while the speed layer
+    is to validate some of these records again after a reset.
     """
     layout = Layout.of(project)
     events = open_table(layout.events(source), layout.storage_options)
@@ -62,9 +64,12 @@ def decode_anew(
         return True
     with turn():
         decoding = _Decoding(spark(), layout, source, events, rejected, decodings)
-    for chunk in decoding.list_chunks(up_to):
+    chunks = decoding.list_chunks(up_to)
+    for number, chunk in enumerate(chunks, start=1):
         with turn():
-            decoding.extend(chunk, on_chunk)
+            rows = decoding.extend(chunk)
+        if rows is not None:
+            on_chunk(rows, number, len(chunks))
     return True
 
 
@@ -99,14 +104,15 @@ class _Decoding:
         """The chunks that are not decoded anew yet, up to the sequence ``up_to``."""
         return list(list_chunks([self._events, self._rejected], self._done() + 1, up_to))
 
-    def extend(self, chunk: Chunk, on_chunk: Callable[[int], None]) -> None:
-        """Add the events of ``chunk``, unless another process has done so."""
+    def extend(self, chunk: Chunk) -> int | None:
+        """Add the events of ``chunk``, and return their number. None: another process has done so."""
         update(self._table)
-        if self._done() < chunk.last:
-            self._refuse_read_again(chunk)
-            files = self._decode(Chunk(max(chunk.first, self._done() + 1), chunk.last))
-            append_files(self._table, files, {"sequence": chunk.last}, [DECODE_WRITER], chunk.last)
-            on_chunk(sum(file.rows for file in files))
+        if self._done() >= chunk.last:
+            return None
+        self._refuse_read_again(chunk)
+        files = self._decode(Chunk(max(chunk.first, self._done() + 1), chunk.last))
+        append_files(self._table, files, {"sequence": chunk.last}, [DECODE_WRITER], chunk.last)
+        return sum(file.rows for file in files)
 
     def _done(self) -> int:
         return self._table.transaction_version(DECODE_WRITER) or 0

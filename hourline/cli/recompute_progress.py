@@ -2,10 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from shlex import join
 
-from hourline.cli.progress import progress_bar
-from hourline_core.runtime.running_recomputes import RecomputeProgress
+from hourline.cli.output import note
+from hourline.cli.progress import in_words, progress_bar
+from hourline_core.runtime.running_recomputes import RecomputeProgress, Work
+
+_LONG = timedelta(minutes=1)
+"""What is estimated to take longer is told at the start, also where there is no bar."""
 
 
 @contextmanager
@@ -13,15 +18,24 @@ def recompute_progress(doing: str) -> Iterator[Callable[[RecomputeProgress], Non
     """Show the progress of a recompute within the block. Yields a function to call with it. What is done in one step
     has no progress to show where there is no bar.
     """
+    first: Work | None = None
     steps = 0
     with progress_bar(doing, "hours") as show:
 
         def move(now: RecomputeProgress) -> None:
-            nonlocal steps
-            steps += now.done.hours > 0
-            in_one = steps <= 1 and now.done == now.all
-            if not in_one:
-                show(now.done.hours, now.all.hours, hours_and_events(now.done.events, now.all.events), now.left)
+            nonlocal first, steps
+            first = first or now.done
+            starts = now.done == first
+            steps += not starts
+            if steps == 1 and now.done == now.all:
+                return
+            what = hours_and_events(now.done.events, now.all.events)
+            show(now.done.hours, now.all.hours, what, now.left)
+            if starts and now.left and now.left >= _LONG:
+                note(
+                    f"{now.all.hours - first.hours:,} hours are left, {now.all.events - first.events:,} events, "
+                    f"{in_words(now.left)} by the pace of the last recomputes"
+                )
 
         yield move
 

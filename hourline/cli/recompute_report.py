@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from hourline.cli.output import note, say
+from hourline.cli.progress import in_words
 from hourline.exit_status import BLOCKED
 from hourline_core.model.hours import HOUR, HourRange, hour_text
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from batch_layer.publish import Recomputed
     from hourline_core.ledger.finding import Finding
     from hourline_core.model import Project
+    from hourline_core.runtime.running_recomputes import DecodedChunk
 
 _MOST_NAMES = 6
 """The maximum number of separate hours that are listed by name."""
@@ -45,9 +47,11 @@ def report_open(skipped: list["PlannedHour"]) -> None:
         note(f"left out, since not closed yet: {_by_metric((item.metric, item.hour) for item in skipped)}")
 
 
-def report_decoded(source: str, events: int) -> None:
-    """Print that a chunk of a source's archived records was decoded anew."""
-    note(f"{source}: {events:,} event(s) decoded anew, as today's declaration says")
+def report_decoded(chunk: "DecodedChunk") -> None:
+    """Print that a chunk of a source's archived records was decoded anew, and how many are left."""
+    left = f", {in_words(chunk.left)} left" if chunk.left else ""
+    said = f"{chunk.events:,} event(s) decoded anew, as today's declaration says"
+    note(f"{chunk.words}: {said}{left}" if chunk.chunks > 1 else f"{chunk.source}: {said}")
 
 
 def report_published(done: "Recomputed") -> None:

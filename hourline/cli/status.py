@@ -100,9 +100,10 @@ def say_status(
 def _recomputing_text(one: "Recomputation") -> str:
     task = f", the task {one.task}," if one.task else ""
     done = f"{one.hours_done:,} of {one.hours:,} {hours_and_events(one.events_done, one.events)}"
+    decoding = f"; decodes anew: {one.decoding}" if one.decoding else ""
     left = f", {in_words(timedelta(seconds=one.seconds_left))} left" if one.seconds_left else ""
     since = f"{one.since:%Y-%m-%d %H:%M:%S} UTC"
-    return f"`{one.command}`{task} has run since {since} (process {one.process}): {done} done{left}"
+    return f"`{one.command}`{task} has run since {since} (process {one.process}): {done} done{left}{decoding}"
 
 
 def _say_silences(sources: "list[SourceStatus]") -> None:

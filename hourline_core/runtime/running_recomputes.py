@@ -25,6 +25,25 @@ class Work(NamedTuple):
     """Over all sources; an event of several metrics counts once."""
 
 
+class DecodedChunk(NamedTuple):
+    """A chunk of archived records that was decoded anew, before hours are recomputed."""
+
+    source: str
+    events: int
+    """The number of its events."""
+    number: int
+    """The first chunk is 1."""
+    chunks: int
+    """The number of all chunks of the source that were left."""
+    left: timedelta
+    """The estimated time for those that are left now."""
+
+    @property
+    def words(self) -> str:
+        """How far decoding anew is: `clicks, chunk 2 of 5`."""
+        return f"{self.source}, chunk {self.number:,} of {self.chunks:,}"
+
+
 @dataclass(frozen=True)
 class RecomputeProgress:
     """How far a recompute is."""
@@ -36,6 +55,8 @@ class RecomputeProgress:
     all: Work
     left: timedelta | None
     """The estimated time that is left. None: it is not known."""
+    decoding: str | None = None
+    """The last chunk of records that was decoded anew, in words. None: there is none, or hours are recomputed."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +91,7 @@ def noting_recompute(workspace: Path, command: str, since: datetime) -> Iterator
             "done": progress.done,
             "all": progress.all,
             "ends": ends.isoformat() if ends else None,
+            "decoding": progress.decoding,
         }
         with suppress(OSError):
             write_note(file, said)
@@ -97,6 +119,7 @@ def list_recomputes(workspace: Path, now: datetime) -> list[RunningRecompute]:
             Work(*said["done"]),
             Work(*said["all"]),
             ends - now if ends and ends > now else None,
+            said["decoding"],
         )
         since = datetime.fromisoformat(said["since"])
         running.append(RunningRecompute(said["pid"], said["command"], said["task"], since, progress))

@@ -27,10 +27,12 @@ class Recomputation(Described):
     """The number of events in these hours. An event of several metrics counts once."""
     events_done: int
     """The number of events in the hours that are done."""
+    decoding: str | None
+    """The last chunk of records that was decoded anew, in words. Null: there is none, or hours are recomputed."""
     seconds_left: float | None
     """The estimated time that is left, by events (seconds). Null: it is not known."""
     as_of: datetime
-    """When its last job was done (UTC); before that, when its first one began. The numbers are of that moment."""
+    """When its last job or chunk was done (UTC); before that, when the first one began. The numbers are of then."""
 
 
 def report_recomputing(project: Project, clock: Clock = wall_clock) -> list[Recomputation]:
@@ -45,6 +47,7 @@ def report_recomputing(project: Project, clock: Clock = wall_clock) -> list[Reco
             hours_done=one.progress.done.hours,
             events=one.progress.all.events,
             events_done=one.progress.done.events,
+            decoding=one.progress.decoding,
             seconds_left=one.progress.left.total_seconds() if one.progress.left else None,
             as_of=one.progress.at,
         )

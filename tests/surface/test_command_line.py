@@ -5,7 +5,7 @@ stack trace.
 import importlib.metadata
 import re
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -236,14 +236,17 @@ def test_a_difference_has_as_many_digits_as_a_person_reads(amount: float, shown:
 
 
 def test_a_recompute_of_several_jobs_tells_hours_and_events(capfd: pytest.CaptureFixture[str]) -> None:
-    def tell(*done: tuple[int, int]) -> str:
+    def tell(*done: tuple[int, int], estimated: timedelta | None = None) -> str:
         with recompute_progress("backfill") as move:
             for one in ((0, 0), *done):
-                move(RecomputeProgress(wall_clock(), Work(*one), Work(24, 9_000), None))
+                move(RecomputeProgress(wall_clock(), Work(*one), Work(24, 9_000), None if one[0] else estimated))
         return capfd.readouterr().err
 
     assert tell((8, 1_000), (24, 9_000)) == "24 of 24 hours, 9,000 of 9,000 events\n"
-    assert tell((24, 9_000)) == "", "one job says by itself what it has published"
+    assert tell((24, 9_000), estimated=timedelta(seconds=50)) == "", "one job says by itself what it has published"
+    assert tell((24, 9_000), estimated=timedelta(minutes=12)) == (
+        "24 hours are left, 9,000 events, about 12 min by the pace of the last recomputes\n"
+    )
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capfd: pytest.CaptureFixture[str]) -> None:

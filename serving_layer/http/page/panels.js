@@ -10,9 +10,9 @@ export function drawWork(place, status) {
   place.replaceChildren(lines.length || waiting.length ? el("ul", { class: "plain" }, lines, waiting) : nothing("None is running."));
 }
 
-function recomputing({ command, task, hours, hours_done, events, events_done, seconds_left }) {
+function recomputing({ command, task, hours, hours_done, events, events_done, decoding, seconds_left }) {
   const left = seconds_left ? `, about ${duration(seconds_left)} left` : "";
-  return `${task ?? command}: ${figure(hours_done)} of ${figure(hours)} hours, ${figure(events_done)} of ${figure(events)} events${left}`;
+  return `${task ?? command}: ${figure(hours_done)} of ${figure(hours)} hours, ${figure(events_done)} of ${figure(events)} events${left}${decoding ? `; decodes anew: ${decoding}` : ""}`;
 }
 
 export function drawLate(place, hours, range, links) {

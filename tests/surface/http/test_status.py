@@ -196,7 +196,9 @@ def test_the_status_shows_each_recompute_that_runs_and_none_that_has_ended(
     monkeypatch.setenv("AIRFLOW_CTX_TASK_ID", "recompute")
     since, at = datetime(2024, 4, 1, 10, 0, 3, tzinfo=UTC), wall_clock()
     command = "hourline backfill --from 2024-03-01 --to 2024-03-02"
-    progress = RecomputeProgress(at, Work(8, 8_000), Work(24, 1_008_000), timedelta(minutes=130))
+    progress = RecomputeProgress(
+        at, Work(8, 8_000), Work(24, 1_008_000), timedelta(minutes=130), "clicks, chunk 2 of 5"
+    )
     with noting_recompute(tables.project.workspace, command, since) as note, serving(tables.project) as client:
         note(progress)
         (running,) = client.get("/api/v1/status").json()["recomputing"]
@@ -212,12 +214,14 @@ def test_the_status_shows_each_recompute_that_runs_and_none_that_has_ended(
         "hours_done": 8,
         "events": 1_008_000,
         "events_done": 8_000,
+        "decoding": "clicks, chunk 2 of 5",
     }
     said = capsys.readouterr().out.splitlines()
     assert said[1].startswith(
         f"`{command}`, the task shop.backfill.recompute, has run since 2024-04-01 10:00:03 UTC (process {os.getpid()}): "
         "8 of 24 hours, 8,000 of 1,008,000 events done, about 2"
     )
+    assert said[1].endswith("left; decodes anew: clicks, chunk 2 of 5")
     assert report_project_status(tables.project, last=1).recomputing == []
 
 

@@ -13,6 +13,7 @@ from batch_layer.plan import PlannedHour
 from batch_layer.recompute_progress import NO_WORK, ProgressCount
 from hourline_core.model.hours import HOUR
 from hourline_core.runtime.running_recomputes import (
+    DecodedChunk,
     RecomputeProgress,
     Work,
     list_recomputes,
@@ -60,6 +61,19 @@ def test_hours_without_events_count_as_hours_and_a_resumed_backfill_goes_on_at_i
     now += MINUTE
     count.finish(jobs[0])
     assert (told[-1].done, told[-1].left) == (Work(92, 5_000), 4 * MINUTE)
+
+
+def test_decoding_anew_tells_its_chunks_and_the_time_for_the_others() -> None:
+    now, told, chunks = NOON, list[RecomputeProgress](), list[DecodedChunk]()
+    count = ProgressCount(NO_WORK, lambda: now, told.append)
+    count.start([hours(0, 2, 10)])
+    on_chunk = count.decode("clicks", chunks.append)
+    now += 2 * MINUTE
+    on_chunk(2_000, 1, 4)
+    assert chunks == [DecodedChunk("clicks", 2_000, 1, 4, 6 * MINUTE)]
+    assert (told[-1].decoding, told[-1].done, told[-1].all) == ("clicks, chunk 1 of 4", NO_WORK, Work(2, 20))
+    count.start([hours(0, 2, 10)])
+    assert told[-1].decoding is None
 
 
 @settings(max_examples=20, deadline=None)
