@@ -57,6 +57,15 @@ def translate(source: Source, text: str) -> Native | None:
         return None
 
 
+def translate_all(expressions: Mapping[str, tuple[Source, str]]) -> dict[str, str] | None:
+    """By column, its expression for DuckDB. Each is given with the source that it is about. None: one of them needs
+    Spark.
+    """
+    native = {name: translate(source, text) for name, (source, text) in expressions.items()}
+    found = {name: one.sql for name, one in native.items() if one is not None}
+    return found if len(found) == len(native) else None
+
+
 @dataclass(frozen=True)
 class _Translation:
     source: Source

@@ -49,8 +49,8 @@ class ProjectedMetric:
     aggregation: AggregationPlan
     conditions: tuple[str, ...]
     """Boolean columns. An event counts if all of them are true."""
-    keys: tuple[str, ...]
-    """For each of the metric's tile columns, the column of the events."""
+    keys: Mapping[str, str]
+    """For each column that its tiles are grouped by besides the hour, the column of the events."""
     values: Mapping[str, tuple[str, ...]]
     """By measure, the columns that its aggregate takes."""
 
@@ -96,7 +96,7 @@ class Projection:
         return ProjectedMetric(
             aggregation,
             conditions,
-            keys=tuple(self._column(source, text, conditions) for text in tile_keys(metric).values()),
+            keys={name: self._column(source, text, conditions) for name, text in tile_keys(metric).items()},
             values={
                 name: tuple(self._column(source, text, conditions) for text in texts)
                 for name, texts in aggregation.values.items()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.ledger.progress import BYTES_WRITER
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
@@ -14,7 +15,6 @@ from hourline_core.model.hours import Clock
 from hourline_core.model.windows import HOURLY
 from speed_layer.commit.offset_order import OffsetOrder
 from speed_layer.commit.source_tables import SourceTables
-from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from speed_layer.intake.part import Part, TopicPart
 from speed_layer.intake.read_micro_batch import Read
 from speed_layer.recovery.reprocessing import drop_reprocessed

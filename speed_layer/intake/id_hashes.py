@@ -7,8 +7,8 @@ four were taken for others. The hashes are compared within one run of the speed 
 import numpy as np
 import pyarrow as pa
 
+from hourline_core.compute.worker_database import connect
 from hourline_core.model.scratch_columns import HOUR, ID, ID_HASH
-from speed_layer.intake.worker_database import connect
 
 
 def with_id_hash(events: pa.Table) -> pa.Table:

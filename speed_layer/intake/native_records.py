@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hourline_core.compute.native_expressions import translate
+from hourline_core.compute.native_expressions import translate_all
 from hourline_core.compute.projection import Projection
+from hourline_core.compute.worker_database import connect
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import Source
 from hourline_core.model.branches import Branches
@@ -33,7 +34,6 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.sql.literals import identifier
 from hourline_core.validation.validator import Validator, is_validated_natively
 from speed_layer.intake.headers import headers_of
-from speed_layer.intake.worker_database import connect
 
 _KAFKA_TIMESTAMP_TYPES, _TIMESTAMP_TYPES = pa.array([0, 1], pa.int32()), pa.array(["create", "log_append"])
 
@@ -45,9 +45,7 @@ def native_expressions(source: Source, branches: Branches | None, projection: Pr
     if branches is not None or not is_validated_natively(source):
         return None
     expressions = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
-    native = {name: translate(of, text) for name, (of, text) in expressions.items()}
-    found = {name: one.sql for name, one in native.items() if one is not None}
-    return found if len(found) == len(native) else None
+    return translate_all(expressions)
 
 
 def as_records(kafka: pa.RecordBatch, arrived: datetime) -> pa.RecordBatch:

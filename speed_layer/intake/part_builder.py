@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.compute.archive import events_to_archive, rejected_to_archive
+from hourline_core.compute.fold_tiles import Fold
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import QUARANTINE_SCHEMA, REJECTED_SCHEMA
 from hourline_core.ledger.source_clock import NO_TIMES, Micros
@@ -37,7 +38,6 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.storage.file_if_rows import FileIfRows
 from speed_layer.intake.accounting import count_records
-from speed_layer.intake.fold_tiles import Fold
 from speed_layer.intake.headers import headers_of
 from speed_layer.intake.id_hashes import with_id_hash
 from speed_layer.intake.part import IDS, Assignment, IntakePlan, Part, Partition, TopicPart

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports, run_tasks
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC
-from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.native_records import NativeRecords, as_records
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, to_bytes

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import serving_layer
 from hourline_core.aggregates import aggregate_of
+from hourline_core.compute.fold_tiles import connect_for_folds
 from hourline_core.model import Metric
 from hourline_core.sql.literals import identifier
-from speed_layer.intake.fold_tiles import connect_for_folds
 from tests.protocol.test_session_windows import Sessions, split
 from tests.support import visits as support
 from tests.support.examples import examples

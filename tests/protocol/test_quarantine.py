@@ -128,7 +128,7 @@ class Speed:
         ]
         fields = pa.schema({"x": pa.int64(), "at": TIMESTAMP})
         self.tables = open_source_tables(Layout.of(self.project), self.source, fields, plans)
-        projected = {plan.name: ProjectedMetric(plan, (), (), cast(Any, VALUES[plan.metric.name])) for plan in plans}
+        projected = {plan.name: ProjectedMetric(plan, (), {}, cast(Any, VALUES[plan.metric.name])) for plan in plans}
         layout = Layout.of(self.project)
         plan = IntakePlan(
             self.source,

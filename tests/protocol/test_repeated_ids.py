@@ -64,7 +64,7 @@ def start(folder: Path) -> tuple[SourceTables, MicroBatchReader, Committer]:
     tables = open_source_tables(layout, source, fields, [aggregation])
     plan = IntakePlan(
         source,
-        {aggregation.name: ProjectedMetric(aggregation, (), (), {"n": (), "total": ("x",)})},
+        {aggregation.name: ProjectedMetric(aggregation, (), {}, {"n": (), "total": ("x",)})},
         layout.events(source),
         layout.rejected(source),
         layout.quarantine(source),

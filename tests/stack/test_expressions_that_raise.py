@@ -18,6 +18,7 @@ from batch_layer.deduplication import mark_first
 from batch_layer.tiles_and_totals import compute_tiles_and_totals
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import find_unresolved
+from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import empty_events, with_derived
 from hourline_core.compute.validation import validate
@@ -38,7 +39,6 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.runtime.spark import spark_session
 from speed_layer.intake.deduplication import with_id
-from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from speed_layer.kafka.read_topics import as_records
 from tests.stack.test_fold_tiles import equal, groups
 from tests.support.project_files import write_project

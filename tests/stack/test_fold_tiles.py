@@ -22,12 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.aggregates.user_classes.fold_class import ORDER
 from hourline_core.compute.aggregation import plan_aggregation
+from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOME, PARTITION, PLACE
 from hourline_core.runtime.spark import spark_session
-from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from speed_layer.intake.record_rows import with_outcome
 from tests.support.user_classes import keyed_fold, user_measure
 from tests.support.window_oracle import parse_window

@@ -24,6 +24,7 @@ from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.archive import read_version
 from hourline_core.compute.check import find_unresolved
 from hourline_core.compute.explode import explode
+from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import empty_events, with_derived
 from hourline_core.model import Metric, Project, Settings, Source, load_project
@@ -45,7 +46,6 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.nullable_schema import nullable_schema
 from speed_layer.intake.deduplication import with_id
-from speed_layer.intake.fold_tiles import Fold, connect_for_folds
 from speed_layer.intake.id_hashes import with_id_hash
 from tests.stack.test_fold_tiles import equal, groups
 from tests.support.project_files import write_project

@@ -1,4 +1,4 @@
-"""Folds the events of a micro-batch into the tiles of a metric.
+"""Folds events into the tiles of a metric.
 
 All expressions are evaluated, so the events are columns of an Arrow table. DuckDB folds them in the task that has read
 them, in a few milliseconds; a Spark job would take a hundred times as long to plan. Tiles of parts merge like all
@@ -14,14 +14,14 @@ import pyarrow as pa
 from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.projection import ProjectedMetric
+from hourline_core.compute.split_off import split_off
+from hourline_core.compute.worker_database import database
 from hourline_core.model import Metric
 from hourline_core.model.identity import user_measures_of
 from hourline_core.model.scratch_columns import HOUR
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import merged_columns
 from hourline_core.sql.user_functions import install_functions
-from speed_layer.intake.quarantine import split_off
-from speed_layer.intake.worker_database import database
 
 
 def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:
@@ -97,7 +97,7 @@ class Fold:
 
 def _fold_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
     declared = metric.aggregation.metric
-    keys = {"hour": HOUR, **dict(zip(declared.tile_columns, metric.keys, strict=True))}
+    keys = {"hour": HOUR, **metric.keys}
     selected = [f"{identifier(column)} AS {identifier(name)}" for name, column in keys.items()]
     for name, measure in declared.stored_measures.items():
         aggregate = aggregate_of(measure)
@@ -111,7 +111,7 @@ def _fold_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
 
 def _merge_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
     declared = metric.aggregation.metric
-    keys = [identifier(name) for name in ("hour", *declared.tile_columns)]
+    keys = [identifier(name) for name in ("hour", *metric.keys)]
     merged = [
         f"({sql})::{types[column]} AS {identifier(column)}"
         for name, measure in declared.stored_measures.items()
