@@ -30,7 +30,7 @@ class MetricTiles:
 
     def rows_of(self, hours: list[datetime]) -> pa.Table:
         """The rows of ``hours`` (UTC)."""
-        return self.rows.filter(pc.is_in(self.rows["hour"], pa.array(hours, self.rows.schema.field("hour").type)))
+        return _keep_hours(self.rows, hours)
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,14 @@ def aggregate(events: SourceEvents) -> SourceTiles:
     """
     job, source = events.job, events.source
     metrics, totals = [], {}
+    folded = events.fold.run(job.spark()) if events.fold else {}
     for metric in job.metrics_of(source):
         hours = job.hours_of_metric(metric)
-        if events.archived is None:
+        if metric.name in folded:
+            aggregation = plan_aggregation(job.spark(), source, metric)
+            rows, totals[metric.name] = folded[metric.name]
+            rows = _keep_hours(rows, hours)
+        elif events.archived is None:
             aggregation = _read_aggregation(job, source, metric)
             rows, totals[metric.name] = aggregation.schema.empty_table(), no_totals(aggregation)
         else:
@@ -81,3 +86,7 @@ def sort_tiles(aggregation: AggregationPlan, tiles: pa.Table) -> pa.Table:
         name for name in aggregation.metric.tile_columns if not pa.types.is_nested(aggregation.schema.field(name).type)
     ]
     return tiles.sort_by([(name, "ascending") for name in ["hour", *sortable]])
+
+
+def _keep_hours(tiles: pa.Table, hours: list[datetime]) -> pa.Table:
+    return tiles.filter(pc.is_in(tiles["hour"], pa.array(hours, tiles.schema.field("hour").type)))

@@ -11,7 +11,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.deduplication import mark_first
+from batch_layer.folding.plan import plan_fold
+from batch_layer.folding.run import ArchiveFold
 from batch_layer.job import Job
+from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.archive import as_declared, from_archive, read_version
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
@@ -39,7 +42,11 @@ class SourceEvents:
     cutoff: int
     """The sequence up to which they are read."""
     archived: DataFrame | None
-    """All of them. COUNTS says which of them count. None: by progress there are none, so Spark is not asked."""
+    """All of them. COUNTS says which of them count. None: by progress there are none, so Spark is not asked; or tasks
+    read them.
+    """
+    fold: ArchiveFold | None = None
+    """How tasks read and fold them. None: they do not."""
 
 
 @contextmanager
@@ -52,6 +59,10 @@ def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
     if not job.has_events(source):
         yield SourceEvents(job, source, cutoff, None)
         return
+    fold = _plan_fold(job, source, cutoff)
+    if fold is not None:
+        yield SourceEvents(job, source, cutoff, None, fold)
+        return
     archived = ArchivedEvents(job, source, job.hours_of_source(source), cutoff).mark_counted()
     if source.expectations or (source.id and len(job.metrics_of(source)) > _SORTED_AGAIN):
         archived = archived.persist()
@@ -59,6 +70,15 @@ def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
         yield SourceEvents(job, source, cutoff, archived)
     finally:
         archived.unpersist()
+
+
+def _plan_fold(job: Job, source: Source, cutoff: int) -> ArchiveFold | None:
+    layout = Layout.of(job.project)
+    version = job.snapshot.other_tables[f"events/{source.name}"]
+    archive = open_table(layout.events(source), layout.storage_options, version)
+    aggregations = [plan_aggregation(job.spark(), source, metric) for metric in job.metrics_of(source)]
+    plan = plan_fold(source, aggregations, archive, layout.storage_options, job.hours_of_source(source), cutoff)
+    return None if plan is None else ArchiveFold(plan, archive)
 
 
 class ArchivedEvents:

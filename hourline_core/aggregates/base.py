@@ -134,6 +134,10 @@ class Aggregate(ABC):
         """
         return None
 
+    def magnitude_of(self, states: Sequence[float], absolute: float) -> float:
+        """The same from the merged states of a measure that adds doubles, and the sum of their absolute values."""
+        return absolute
+
     def doubles(self, condition: str) -> str:
         """Spark SQL: the argument over one event as a double, null for an event that does not fulfil ``condition``."""
         return f"CASE WHEN {condition} THEN cast(({self.argument}) as double) END"

@@ -32,3 +32,7 @@ class Mean(Aggregate):
     def magnitude(self, condition: str) -> str | None:
         """See Aggregate."""
         return f"avg(abs({self.doubles(condition)}))"
+
+    def magnitude_of(self, states: Sequence[float], absolute: float) -> float:
+        """See Aggregate."""
+        return absolute / states[0]

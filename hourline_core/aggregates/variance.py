@@ -10,6 +10,7 @@ factors are left out. So the error of the standard deviation is that of a mean, 
 n u q (s + n u q).
 """
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -73,3 +74,10 @@ class Variance(Aggregate):
         error = f"({_ROUNDING} * count({x}) * sqrt(avg(({x}) * ({x}))))"
         of_value = error if self.measure.kind in _ROOTS else f"{error} * (stddev_pop({x}) + {error})"
         return f"{of_value} / {TOLERANCE}"
+
+    def magnitude_of(self, states: Sequence[float], absolute: float) -> float:
+        """See Aggregate."""
+        n, mean, m2 = states
+        error = _ROUNDING * n * math.sqrt(m2 / n + mean * mean)
+        of_value = error if self.measure.kind in _ROOTS else error * (math.sqrt(m2 / n) + error)
+        return of_value / TOLERANCE

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,10 +41,10 @@ def divide(files: Collection[FileRange], parts: int) -> list[list[FileSlice]]:
 
 
 def read_slices(
-    files: FileSystem, slices: Iterable[FileSlice], schema: pa.Schema, by: str, lowest: int, highest: int
+    files: FileSystem, slices: Iterable[FileSlice], schema: pa.Schema, by: str, lowest: Any, highest: Any
 ) -> Iterator[pa.Table]:
     """The rows of ``slices`` in tables of a bounded size, with the columns of ``schema``; those that a file lacks are
-    null. Row groups are left out that have no value of the column ``by`` (an integer) from ``lowest`` to ``highest``.
+    null. Row groups are left out that have no value of the column ``by`` from ``lowest`` to ``highest``.
 
     Raises OSError, ArrowInvalid.
     """
@@ -73,7 +73,7 @@ def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _row_groups(written: pq.FileMetaData, first: int, end: int, by: str, lowest: int, highest: int) -> list[int]:
+def _row_groups(written: pq.FileMetaData, first: int, end: int, by: str, lowest: Any, highest: Any) -> list[int]:
     groups, begin = [], 0
     columns = [written.schema.column(number).path for number in range(written.num_columns)]
     place = columns.index(by)

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +14,17 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from batch_layer.folding.plan import plan_fold
+from batch_layer.folding.run import ArchiveFold
 from batch_layer.read_archive import keep_counted
 from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.errors import TableError
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import COUNTS, EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
 from hourline_core.runtime.spark import spark_session
+from hourline_core.storage.data_files import data_files
+from tests.protocol import test_folding as folding
 from tests.support.user_classes import user_measure
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(3)]
@@ -107,6 +113,27 @@ def test_a_session_plans_an_aggregation_once_and_a_changed_one_anew(
     swapped = METRIC.model_copy(update={"measures": dict(reversed(METRIC.measures.items()))})
     assert plan_aggregation(spark, SOURCE, swapped).schema.names[-1] == "m0"
     assert "m0" not in plan_aggregation(spark, SOURCE, described).schema.names[-1:]
+
+
+def test_tasks_of_spark_read_the_archive_and_name_a_file_that_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+    events = [[folding.Event(folding.HOURS[0], 1, "a", 0, 1.5, "b", place, 0.5) for place in range(3)]] * 2
+    folder = tmp_path / "events" / "sales"
+    archive = folding.write(folder, [list(enumerate_events(number, file)) for number, file in enumerate(events)])
+    plan = plan_fold(folding.SOURCE, [folding.aggregation(folding.SOURCE)], archive, {}, folding.WANTED, folding.CUTOFF)
+    assert plan
+    tiles, totals = ArchiveFold(plan, archive).run(spark)["turnover"]
+    assert tiles.select(["hour", "shop", "even", "n"]).to_pylist() == [
+        {"hour": folding.HOURS[0], "shop": "b", "even": 0, "n": 1}
+    ]
+    assert (totals.read, totals.counted) == ({folding.HOURS[0]: 6}, {folding.HOURS[0]: 1})
+    path = data_files(archive)[0]
+    (folder / path).unlink()
+    with pytest.raises(TableError, match=f"its file {path} is missing; bring it back from a backup"):
+        ArchiveFold(plan, archive).run(spark)
+
+
+def enumerate_events(file: int, events: list[folding.Event]) -> Iterator[tuple[folding.Event, tuple[int, int]]]:
+    return ((event, (file, place)) for place, event in enumerate(events))
 
 
 def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[dict[str, Any]]) -> None:

@@ -1,0 +1,145 @@
+"""Plans how tasks fold the archived events of a source without Spark SQL."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import chain
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from batch_layer.tiles_and_totals import columns_in_both, doubles, without_sketches
+from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.compute.native_expressions import translate_all
+from hourline_core.compute.projection import ProjectedMetric, Projection
+from hourline_core.ledger.decodings import ArchiveDecodings
+from hourline_core.ledger.layout import stored_names
+from hourline_core.model import Metric, Source, user_measures_of
+from hourline_core.model.scratch_columns import (
+    EVENT_TIME,
+    HOUR,
+    ID,
+    IS_FIRST,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SEQUENCE,
+    TOPIC,
+    TOPIC_ID,
+)
+from hourline_core.sql.literals import identifier
+
+_STORED = {
+    HOUR: "hour",
+    SEQUENCE: "sequence",
+    TOPIC_ID: "topic_id",
+    TOPIC: "topic",
+    PARTITION: "partition",
+    OFFSET: "offset",
+    PLACE: PLACE,
+    EVENT_TIME: "event_time",
+}
+"""By column of the events, that of the archive."""
+ADDRESS = (TOPIC_ID, PARTITION, OFFSET, PLACE)
+"""Within a micro-batch, events are in the order of these."""
+
+
+@dataclass(frozen=True)
+class FoldedMetric:
+    """A metric as tasks fold it."""
+
+    tiles: ProjectedMetric
+    totals: ProjectedMetric
+    """The same by hour alone, of the measures whose value over an hour can be computed in two ways, and without the
+    conditions: the totals decide on their own which events count, so that the audit finds a fault in either.
+    """
+    doubles: Mapping[str, str]
+    """The measures that add doubles, with the columns that these are in."""
+
+
+@dataclass(frozen=True)
+class FoldPlan:
+    """How tasks fold the archived events of ``source``."""
+
+    source: Source
+    archive: str
+    """The address of the events table."""
+    storage_options: Mapping[str, str] = field(repr=False)
+    columns: Mapping[str, str]
+    """The columns that are read, with their names in the archive."""
+    schema: pa.Schema
+    """These columns as they are archived."""
+    expressions: Mapping[str, str]
+    """The columns that are computed of them, in DuckDB's SQL. ID is among them if the source has one."""
+    required: Sequence[str]
+    """The required fields of the source."""
+    conditions: Sequence[str]
+    """Of an event that counts, these columns are true: that it is the first of its id, and the source's ``where``. They
+    are the first conditions of each metric.
+    """
+    metrics: Mapping[str, FoldedMetric]
+    hours: Sequence[datetime]
+    """In order (UTC)."""
+    cutoff: int
+    """The sequence up to which events are read."""
+
+
+def plan_fold(
+    source: Source,
+    aggregations: Iterable[AggregationPlan],
+    archive: DeltaTable,
+    storage_options: Mapping[str, str],
+    hours: Sequence[datetime],
+    cutoff: int,
+) -> FoldPlan | None:
+    """The plan for ``hours`` of the version that ``archive`` is open at. None: Spark has to compute them, since DuckDB
+    does not compute some expression alike, or the events are not all there as today's declaration makes them.
+    """
+    plans = list(aggregations)
+    projection = Projection(plans)
+    wanted = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
+    expressions = translate_all(wanted)
+    there = pa.schema(archive.schema().to_arrow())
+    by_spark = source.expectations or ArchiveDecodings.of(archive, source).others or PLACE not in there.names
+    if expressions is None or by_spark or not all(map(_is_folded, plans)):
+        return None
+    stored = stored_names(source, there.names)
+    known = _STORED | {name: stored.get(name, name) for name in source.event_fields}
+    read = {HOUR, SEQUENCE, *source.required_fields, *(ADDRESS if source.id else ())}
+    for metric in projection.metrics.values():
+        read |= {*metric.conditions, *metric.keys.values(), *chain(*metric.values.values())} & {*known}
+    read |= {name for name in known if any(identifier(name) in sql for sql in expressions.values())}
+    columns = {name: known[name] for name in known if name in read}
+    if not {*columns.values()} <= {*there.names}:
+        return None
+    first = (IS_FIRST,) if source.id else ()
+    where = next(iter(projection.metrics.values())).conditions[:1] if source.where else ()
+    return FoldPlan(
+        source,
+        archive.table_uri,
+        storage_options,
+        columns,
+        pa.schema([there.field(name) for name in columns.values()]),
+        expressions,
+        list(source.required_fields),
+        (*first, *where),
+        {plan.metric.name: _folded(projection.metrics[plan.name], first) for plan in plans},
+        hours,
+        cutoff,
+    )
+
+
+def _is_folded(plan: AggregationPlan) -> bool:
+    return not user_measures_of(plan.metric)
+
+
+def _folded(tiles: ProjectedMetric, first: tuple[str, ...]) -> FoldedMetric:
+    plan = tiles.aggregation
+    metric: Metric = without_sketches(plan.metric)
+    schema = pa.schema([plan.schema.field(name) for name in ("hour", *columns_in_both(plan))])
+    values = {name: tiles.values[name] for name in metric.stored_measures}
+    return FoldedMetric(
+        replace(tiles, conditions=(*first, *tiles.conditions)),
+        replace(tiles, aggregation=replace(plan, metric=metric, schema=schema), conditions=(), keys={}, values=values),
+        {name: values[name][0] for name in doubles(plan)},
+    )

@@ -1,0 +1,245 @@
+"""The work of a task: reads its share of the archive, keeps the first event of each id, folds and counts. It tells the
+driver the tiles and totals alone.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batch_layer.folding.plan import FoldPlan
+from batch_layer.folding.shares import ROWS_WITH_IDS, Share
+from hourline_core.compute.fold_tiles import Fold, connect_for_folds
+from hourline_core.compute.tasks import keep_imports
+from hourline_core.compute.worker_database import connect
+from hourline_core.model.scratch_columns import (
+    HOUR,
+    ID,
+    IS_FIRST,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SCRATCH_PREFIX,
+    SEQUENCE,
+    TOPIC_ID,
+)
+from hourline_core.sql.literals import identifier
+from hourline_core.storage.data_files import file_system
+from hourline_core.storage.file_slices import read_slices
+
+_ROWS = 400_000
+"""About the number of rows that are folded at once."""
+_TILES = 1_000_000
+"""From this number of further tiles on, they are merged with the others. It grows with the number of groups."""
+_RANK = f"{SCRATCH_PREFIX}rank"
+READ, COUNTED, OF_METRIC = (f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "of_metric"))
+"""bigint: the numbers of events of an hour: all, those that count, and those that a metric counts."""
+
+
+@dataclass
+class FoldedShare:
+    """What a task tells. An hour may have several rows in each table."""
+
+    read: list[pa.Table] = field(default_factory=list)
+    """HOUR, READ, and the number of events without each required field."""
+    metrics: dict[str, "FoldedEvents"] = field(default_factory=dict)
+    """By name. There are none without events."""
+
+
+@dataclass
+class FoldedEvents:
+    """What becomes of events in one metric."""
+
+    tiles: list[pa.Table] = field(default_factory=list)
+    totals: list[pa.Table] = field(default_factory=list)
+    counts: list[pa.Table] = field(default_factory=list)
+    """HOUR, COUNTED, OF_METRIC."""
+    absolute: list[pa.Table] = field(default_factory=list)
+    """HOUR, and the sum of the absolute values of each measure that adds doubles."""
+
+
+def work(plan: bytes, shares: Sequence[Share], numbers: Iterable[pa.RecordBatch]) -> bytes:
+    """Fold the ``shares`` with these ``numbers``. ``plan`` is a pickled FoldPlan. Gives a pickled FoldedShare.
+
+    Raises OSError or ArrowInvalid if a file cannot be read.
+    """
+    folder, folded = _prepare(plan), FoldedShare()
+    for number in [number for batch in numbers for number in batch.column(0).to_pylist()]:
+        folder.fold(shares[number], folded)
+    return pickle.dumps(folded)
+
+
+@lru_cache(maxsize=10)  # one for each source, and each job
+def _prepare(plan: bytes) -> "_Folder":
+    keep_imports()
+    return _Folder(pickle.loads(plan))  # noqa: S301 (from the driver)
+
+
+class _Folder:
+    """Folds shares by ``plan``."""
+
+    def __init__(self, plan: FoldPlan) -> None:
+        self._plan = plan
+        self._connection = connect()
+        root = connect_for_folds([])
+        self._tiles = {name: Fold(root, metric.tiles) for name, metric in plan.metrics.items()}
+        self._totals = {name: Fold(root, metric.totals) for name, metric in plan.metrics.items()}
+        plain = {identifier(name): name for name in plan.columns}
+        self._named = {name: plain[sql] for name, sql in plan.expressions.items() if sql in plain}
+        computed = ", ".join(
+            f"{sql} AS {identifier(name)}" for name, sql in plan.expressions.items() if name not in self._named
+        )
+        self._computed = f"SELECT {computed} FROM rows" if computed else ""
+        without = "".join(f", count(*) - count({identifier(name)})" for name in plan.required)
+        self._read = f"SELECT {HOUR}, count(*){without} FROM rows GROUP BY 1"
+
+    def fold(self, share: Share, folded: FoldedShare) -> None:
+        events = self._read_events(share, folded)
+        for chunk in self._mark_first(events) if self._plan.source.id else events:
+            for name in self._plan.metrics:
+                self._fold_metric(name, chunk, folded.metrics.setdefault(name, FoldedEvents()))
+        for name, events_of in folded.metrics.items():
+            events_of.tiles = [self._tiles[name].merge(events_of.tiles)]
+            events_of.totals = [self._totals[name].merge(events_of.totals)]
+
+    def _fold_metric(self, name: str, events: pa.Table, folded: FoldedEvents) -> None:
+        metric, conditions = self._plan.metrics[name], self._plan.conditions
+        folded.tiles.append(self._tiles[name].fold(events).tiles)
+        if sum(map(len, folded.tiles[1:])) > max(_TILES, len(folded.tiles[0])):
+            folded.tiles = [self._tiles[name].merge(folded.tiles)]
+        needed = {HOUR, *metric.tiles.conditions, *chain(*metric.totals.values.values())}
+        counted = _filter(events.select(list(needed)), conditions)
+        of_metric = _filter(counted, metric.tiles.conditions[len(conditions) :])
+        folded.totals.append(self._totals[name].fold(of_metric).tiles)
+        folded.counts.append(_count(counted, of_metric))
+        folded.absolute.append(_add_absolute(of_metric, metric.doubles))
+
+    def _read_events(self, share: Share, folded: FoldedShare) -> Iterator[pa.Table]:
+        """The events of a share with all columns. They are counted as they are read."""
+        plan = self._plan
+        files = file_system(plan.archive, plan.storage_options)
+        tables = read_slices(files, share.slices, plan.schema, "hour", share.first, share.last)
+        for archived in _join(tables):
+            rows = self._choose(archived.rename_columns(list(plan.columns)), share)
+            for name, of in self._named.items():
+                rows = rows.append_column(name, rows[of])
+            if self._computed:
+                computed = self._query(self._computed, rows)
+                for name in computed.column_names:
+                    rows = rows.append_column(name, computed[name])
+            if share.parts > 1:
+                # Events without an id may be in any part.
+                of = f"CASE WHEN {ID} IS NULL THEN {OFFSET} % {share.parts} ELSE hash({ID}) % {share.parts} END"
+                kept = self._query(f"SELECT {of} = {share.part} AS kept FROM rows", rows)["kept"]
+                rows = rows.filter(kept)
+            if rows.num_rows:
+                counts = self._query(self._read, rows)
+                folded.read.append(counts.rename_columns([HOUR, READ, *plan.required]))
+                yield rows
+
+    def _choose(self, rows: pa.Table, share: Share) -> pa.Table:
+        """Of the archived ``rows``, those of the hours of the share, up to the cutoff."""
+        hour, of = rows[HOUR], rows.schema.field(HOUR).type
+        hours = [one for one in self._plan.hours if share.first <= one <= share.last]
+        chosen = pc.and_(pc.less_equal(rows[SEQUENCE], self._plan.cutoff), pc.is_in(hour, pa.array(hours, of)))
+        rows = rows if pc.all(chosen).as_py() else rows.filter(chosen)
+        if PLACE in rows.column_names:  # Null is 0: an older version has archived it.
+            at = rows.column_names.index(PLACE)
+            rows = rows.set_column(at, PLACE, pc.fill_null(rows[PLACE], 0))
+        return rows
+
+    def _mark_first(self, events: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The events with IS_FIRST. Those that are not the first of their id may be left out, so that an id that comes
+        all the time takes little memory.
+        """
+        held: list[pa.Table] = []
+        rows, most = 0, 2 * ROWS_WITH_IDS
+        for chunk in events:
+            held.append(chunk)
+            rows += chunk.num_rows
+            if rows > most:
+                together = pa.concat_tables(held)
+                held = [together.filter(self._find_first(together))]
+                rows = held[0].num_rows
+                most = max(most, 2 * rows)
+        if held:
+            together = pa.concat_tables(held)
+            yield together.append_column(IS_FIRST, self._find_first(together))
+
+    def _find_first(self, rows: pa.Table) -> pa.Array:
+        """Whether each event has no id, or is the first of its id and hour, by sequence and address."""
+        order = _order(rows)
+        ranks = np.empty(rows.num_rows, np.int64)
+        ranks[order] = np.arange(rows.num_rows)
+        # One integer is all that DuckDB holds of the events of an id.
+        sql = f"SELECT min({_RANK}) AS {_RANK} FROM rows WHERE {ID} IS NOT NULL GROUP BY {HOUR}, {ID}"
+        firsts = self._query(sql, pa.table({HOUR: rows[HOUR], ID: rows[ID], _RANK: ranks}))[_RANK].to_numpy()
+        is_first = pc.is_null(rows[ID]).to_numpy().copy()
+        is_first[order[firsts]] = True
+        return pa.array(is_first)
+
+    def _query(self, sql: str, rows: pa.Table) -> pa.Table:
+        self._connection.register("rows", rows)
+        try:
+            return self._connection.execute(sql).to_arrow_table()
+        finally:
+            self._connection.unregister("rows")
+
+
+def _order(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The numbers of the rows by sequence and address."""
+    topics = rows[TOPIC_ID].combine_chunks().dictionary_encode()
+    codes = pc.rank(topics.dictionary, tiebreaker="dense").take(topics.indices)
+    keys = [codes, *(rows[name] for name in (PARTITION, OFFSET, PLACE))]
+    in_order = np.ones(max(rows.num_rows - 1, 0), np.bool_)
+    for key in reversed([rows[SEQUENCE], *keys]):
+        steps = np.diff(key.to_numpy())
+        in_order = (steps > 0) | ((steps == 0) & in_order)
+    if in_order.all():  # as the speed layer archives them
+        return np.arange(rows.num_rows)
+    return np.lexsort([key.to_numpy() for key in reversed([rows[SEQUENCE], *keys])])
+
+
+def _filter(events: pa.Table, conditions: Sequence[str]) -> pa.Table:
+    """The events of which all ``conditions`` are true."""
+    for condition in conditions:
+        if not pc.all(events[condition], skip_nulls=False).as_py():
+            events = events.filter(events[condition])
+    return events
+
+
+def _count(counted: pa.Table, of_metric: pa.Table) -> pa.Table:
+    counts = [pc.value_counts(events[HOUR]) for events in (counted, of_metric)]
+    hours = pa.concat_arrays([of.field(0) for of in counts])
+    nothing = [np.zeros(len(of), np.int64) for of in counts]
+    numbers = [of.field(1) for of in counts]
+    return pa.table(
+        {
+            HOUR: hours,
+            COUNTED: pa.concat_arrays([numbers[0], pa.array(nothing[1])]),
+            OF_METRIC: pa.concat_arrays([pa.array(nothing[0]), numbers[1]]),
+        }
+    )
+
+
+def _add_absolute(events: pa.Table, doubles: Mapping[str, str]) -> pa.Table:
+    absolute = {name: pc.abs(events[column]) for name, column in doubles.items()}
+    sums = pa.table({HOUR: events[HOUR], **absolute}).group_by(HOUR).aggregate([(name, "sum") for name in doubles])
+    return sums.select([HOUR, *(f"{name}_sum" for name in doubles)]).rename_columns([HOUR, *doubles])
+
+
+def _join(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(map(len, waiting)) >= _ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)

@@ -1,0 +1,229 @@
+"""What tasks fold of an archive, whatever its files and the number of tasks, beside plain Python."""
+
+import math
+import pickle
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from statistics import fmean, pstdev, pvariance
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batch_layer.folding import tasks
+from batch_layer.folding.plan import FoldPlan, plan_fold
+from batch_layer.folding.run import merge_shares
+from batch_layer.folding.shares import Share, divide_archive
+from batch_layer.folding.tasks import FoldedShare, work
+from batch_layer.tiles_and_totals import HourTotals
+from hourline_core.aggregates import aggregate_of
+from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
+from hourline_core.model import EventTime, Field, Measure, Metric, Source
+
+HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(4)]
+WANTED = [HOURS[0], HOURS[1], HOURS[3]]
+CUTOFF = 5
+SOURCE = Source(
+    name="sales",
+    topic="sales",
+    fields={
+        "sale": Field(type="double"),
+        "shop": Field(type="string", required=True),
+        "big": Field(type="long"),
+        "rate": Field(type="double"),
+        "at": Field(type="string"),
+    },
+    event_time=EventTime(expression="at"),
+    where="big <> 7",
+    id="sale",
+)
+MEASURES = {"n": "count", "total": "sum(big)", "mean": "mean(big)", "least": "min(big)", "greatest": "max(sale)"}
+MEASURES |= {"paid": "sum(rate)", "average": "mean(rate)", "spread": "var_pop(big % 4)"}
+MEASURES |= {"kinds": "distinct(big)", "some": "count where big > 0", "any": "any(big > 0)"}
+METRIC = Metric(
+    name="turnover",
+    source="sales",
+    where="shop <> 'closed'",
+    dimensions={"shop": "shop", "even": "big % 2"},
+    measures={name: Measure.parse(text) for name, text in MEASURES.items()},
+)
+STATES = {
+    "n": pa.int64(),
+    "total": pa.decimal128(29, 0),
+    "mean__n": pa.int64(),
+    "mean__total": pa.decimal128(29, 0),
+    "least": pa.int64(),
+    "greatest": pa.float64(),
+    "paid": pa.float64(),
+    "average__n": pa.int64(),
+    "average__total": pa.float64(),
+    "spread__n": pa.int64(),
+    "spread__mean": pa.float64(),
+    "spread__m2": pa.float64(),
+    "kinds": pa.binary(),
+    "some": pa.int64(),
+    "any": pa.bool_(),
+}
+
+
+class Event(NamedTuple):
+    hour: datetime
+    sequence: int
+    topic_id: str
+    partition: int
+    sale: float | None
+    shop: str | None
+    big: int | None
+    rate: float | None
+
+
+EVENT = st.builds(
+    Event,
+    hour=st.sampled_from(HOURS),
+    sequence=st.integers(1, CUTOFF + 1),
+    topic_id=st.sampled_from(["b", "a"]),
+    partition=st.integers(0, 1),
+    sale=st.none() | st.sampled_from([0.0, -0.0, math.nan, 1.5, -1e300]),
+    shop=st.none() | st.sampled_from(["closed", "", "a", "b"]),
+    big=st.none() | st.sampled_from([7, 2**63 - 1, -(2**63)]) | st.integers(-3, 3),
+    # Sums of quarters do not depend on their order.
+    rate=st.none() | st.sampled_from([0.0, -0.0, math.nan, math.inf]) | st.integers(-9, 9).map(lambda n: n / 4),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    files=st.lists(st.lists(EVENT, max_size=12), min_size=1, max_size=4),
+    has_id=st.booleans(),
+    shares=st.integers(1, 3),
+    parts=st.integers(1, 3),
+    rows=st.sampled_from([1, 5, 1000]),
+)
+def test_tasks_fold_what_a_naive_pass_finds(
+    files: list[list[Event]], has_id: bool, shares: int, parts: int, rows: int
+) -> None:
+    source = SOURCE if has_id else SOURCE.model_copy(update={"id": None})
+    numbered = [[(event, (n, m)) for m, event in enumerate(events)] for n, events in enumerate(files)]
+    with TemporaryDirectory() as folder:
+        archive = write(Path(folder), numbered)
+        plan = plan_fold(source, [aggregation(source)], archive, {}, WANTED, CUTOFF)
+        assert plan is not None
+        divided = divide_archive(archive, WANTED, shares, by_id=has_id)
+        if has_id:
+            divided = [Share(of.slices, of.first, of.last, part, parts) for of in divided for part in range(parts)]
+        with patch.multiple(tasks, _ROWS=rows, ROWS_WITH_IDS=rows, _TILES=rows):
+            tiles, totals = fold(plan, divided)
+    check(source, [one for file in numbered for one in file], tiles, totals)
+
+
+def write(folder: Path, files: list[list[tuple[Event, tuple[int, int]]]]) -> DeltaTable:
+    """An archive with a file for each of ``files``."""
+    fields = {"sale": pa.float64(), "shop": pa.string(), "big": pa.int64(), "rate": pa.float64(), "at": pa.string()}
+    schema = pa.schema([*EVENT_SCHEMA, *(pa.field(name, of) for name, of in fields.items())])
+    write_deltalake(folder, schema.empty_table(), name="events")
+    for rows in files:
+        columns = {name: [getattr(event, name) for event, _ in rows] for name in Event._fields}
+        columns |= {"offset": [number * 100 + place for _, (number, place) in rows], "event_time": columns["hour"]}
+        known = {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}
+        table = pa.table({of.name: known.get(of.name, pa.nulls(len(rows), of.type)) for of in schema}, schema=schema)
+        write_deltalake(folder, table, mode="append")
+    return DeltaTable(folder)
+
+
+def aggregation(source: Source) -> AggregationPlan:
+    types = {"greatest": "double", "paid": "double", "average": "double", "any": "boolean", "spread": "int"}
+    values = {name: aggregate_of(of).values(types.get(name, "bigint")) for name, of in METRIC.measures.items()}
+    keys = {"hour": TIMESTAMP, "shop": pa.string(), "even": pa.int64()}
+    return AggregationPlan(source, METRIC, {}, pa.schema(list({**keys, **STATES}.items())), values)
+
+
+def fold(plan: FoldPlan, shares: list[Share]) -> tuple[pa.Table, HourTotals]:
+    numbers = [pa.record_batch({"id": pa.array([number])}) for number in range(len(shares))]
+    told: list[FoldedShare] = [pickle.loads(work(pickle.dumps(plan), shares, [number])) for number in numbers]  # noqa: S301 (from this process)
+    return merge_shares(plan, told)["turnover"]
+
+
+def check(source: Source, events: list[tuple[Event, tuple[int, int]]], tiles: pa.Table, totals: HourTotals) -> None:
+    read = [one for one in events if one[0].hour in WANTED and one[0].sequence <= CUTOFF]
+    seen: set[Any] = set()
+    counted = []
+    for event, _ in sorted(read, key=lambda one: (one[0].sequence, one[0].topic_id, one[0].partition, one[1])):
+        identity = None if event.sale is None else (event.hour, "nan" if math.isnan(event.sale) else event.sale)
+        if not (source.id and identity in seen) and event.big not in (None, 7):
+            counted.append(event)
+        if identity:
+            seen.add(identity)
+    of_metric = [event for event in counted if event.shop not in (None, "closed")]
+    by_hour = {
+        hour: [sum(event.hour == hour for event in some) for some in ([e for e, _ in read], counted, of_metric)]
+        for hour in WANTED
+    }
+    assert by_hour == {
+        hour: [of.get(hour, 0) for of in (totals.read, totals.counted, totals.of_metric)] for hour in WANTED
+    }
+    missing = {hour: sum(e.hour == hour and e.shop is None for e, _ in read) for hour in WANTED}
+    assert missing == {hour: totals.without["shop"].get(hour, 0) for hour in WANTED}
+    groups: dict[Any, list[Event]] = defaultdict(list)
+    for event in of_metric:
+        assert event.big is not None
+        groups[event.hour, event.shop, abs(event.big) % 2 * (1 if event.big > 0 else -1)].append(event)
+    assert by_key(tiles, ["hour", "shop", "even"]) == {key: states(some) for key, some in groups.items()}
+    hours = {hour: [event for event in of_metric if event.hour == hour] for hour in WANTED}
+    known = {key: size for hour, some in hours.items() if some for key, size in sizes(hour, some).items()}
+    assert {key: plain(size) for key, size in totals.sizes.items()} == known
+    assert by_key(totals.rows, ["hour"]) == {(hour,): states(some) for hour, some in hours.items() if some}
+
+
+def by_key(rows: pa.Table, keys: list[str]) -> dict[Any, dict[str, Any]]:
+    listed = rows.drop_columns(["kinds"] if "kinds" in rows.column_names else []).to_pylist()
+    found = {tuple(row.pop(key) for key in keys): {name: plain(value) for name, value in row.items()} for row in listed}
+    assert len(found) == len(listed)
+    return found
+
+
+def states(events: list[Event]) -> dict[str, Any]:
+    bigs = [event.big for event in events if event.big is not None]
+    sales = [event.sale for event in events if event.sale is not None]
+    rates = rates_of(events)
+    rests = [math.fmod(big % (4 if big > 0 else -4), 4) for big in bigs]
+    greatest = None if not sales else math.nan if any(map(math.isnan, sales)) else max(sales)
+    found: dict[str, Any] = {
+        "n": len(events),
+        "total": sum(bigs),
+        "mean__n": len(bigs),
+        "mean__total": sum(bigs),
+        "least": min(bigs),
+    }
+    found |= {"paid": sum(rates) if rates else None, "average__n": len(rates)}
+    found |= {"average__total": found["paid"], "spread__n": len(rests), "spread__mean": fmean(rests)}
+    found |= {"spread__m2": pvariance(rests) * len(rests)}
+    found |= {"greatest": greatest, "some": sum(big > 0 for big in bigs), "any": any(big > 0 for big in bigs)}
+    return {name: plain(value) for name, value in found.items()}
+
+
+def rates_of(events: list[Event]) -> list[float]:
+    return [event.rate for event in events if event.rate is not None]
+
+
+def sizes(hour: datetime, events: list[Event]) -> dict[Any, Any]:
+    """The magnitudes of what is added up in an hour."""
+    rates = list(map(abs, rates_of(events)))
+    rests = [math.fmod(event.big % (4 if event.big > 0 else -4), 4) for event in events if event.big is not None]
+    error = 1e-15 * len(rests) * math.sqrt(fmean([rest * rest for rest in rests]))
+    found: dict[str, Any] = {"paid": sum(rates), "average": sum(rates) / len(rates)} if rates else {}
+    found["spread"] = error * (pstdev(rests) + error) / 1e-9
+    return {(hour, name): plain(size) for name, size in found.items()}
+
+
+def plain(value: Any) -> Any:
+    """A value that equals what it should: NaN equals NaN, and the last digits of a double do not matter."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else float(f"{value:.9g}") + 0.0 if abs(value) > 1e-12 else 0.0
+    return int(value) if isinstance(value, Decimal) else value
