@@ -15,7 +15,7 @@ from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import find_failed
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.compute.split_off import split_off
-from hourline_core.compute.worker_database import database
+from hourline_core.compute.worker_database import database, open_database
 from hourline_core.model import Metric
 from hourline_core.model.identity import user_measures_of
 from hourline_core.model.scratch_columns import HOUR
@@ -31,8 +31,7 @@ def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:
     declared = list(metrics)
     if not any(map(user_measures_of, declared)):
         return database()
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = open_database()
     install_functions(connection, declared)
     return connection
 

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from hourline_core.aggregates.user_classes.code import function_of
 from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.aggregates.user_defined import UserDefined
+from hourline_core.compute.worker_database import open_database
 from hourline_core.model import Measure, UserMeasure
 
 
@@ -102,6 +103,4 @@ def fold_batch(measure: UserMeasure, group: pa.Array, values: tuple[pa.Array, ..
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
     """A DuckDB that groups the rows of a batch: it compares dimensions of all types as Spark does."""
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection
+    return open_database()

@@ -1,19 +1,40 @@
 """The DuckDB in which a process evaluates and folds records. A database takes 4 MB, so all sources share one."""
 
+import os
 from functools import cache
+from pathlib import Path
+from tempfile import gettempdir
+from uuid import uuid4
 
 import duckdb
 
 from hourline_core.sql.sketches import install_sketch_functions
 
+_OF_WORKERS = 0.5
+"""The part of DuckDB's default limit, 80 % of a machine's memory, that all workers of a machine share."""
+
+
+def open_database() -> duckdb.DuckDBPyConnection:
+    """A DuckDB in memory, with one thread: work in a task is too short for several. Of its answers, the rows are in the
+    order of those that it is asked about.
+
+    What does not fit into memory goes to a folder of files, which DuckDB deletes with the database. A worker takes one
+    in Spark's folder for such files: in the workspace, or where an executor has its own. Spark deletes that at its end,
+    also when the worker was killed.
+    """
+    folders = os.environ.get("SPARK_LOCAL_DIRS")  # Spark tells it to its Python workers.
+    spilled = Path(folders.split(",")[0] if folders else gettempdir()) / f"hourline-{uuid4()}"  # for this one alone
+    connection = duckdb.connect(config={"threads": 1, "temp_directory": str(spilled)})
+    connection.execute("SET TimeZone = 'UTC'")
+    if folders:
+        connection.execute(f"SET memory_limit = '{_limit_of_worker(connection)}'")
+    return connection
+
 
 @cache
 def database() -> duckdb.DuckDBPyConnection:
-    """The database, in memory. Work in a task is too short for several threads. Of its answers, the rows are in the
-    order of those that it is asked about.
-    """
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute("SET TimeZone = 'UTC'")
+    """The database of this process, with the functions that folds need."""
+    connection = open_database()
     install_sketch_functions(connection)
     return connection
 
@@ -23,3 +44,10 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = database().cursor()
     connection.execute("SET TimeZone = 'UTC'")  # which a cursor does not inherit
     return connection
+
+
+def _limit_of_worker(connection: duckdb.DuckDBPyConnection) -> str:
+    row = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+    assert row
+    number, unit = row[0].split()
+    return f"{float(number) * _OF_WORKERS / (os.cpu_count() or 1):.3f}{unit}"

@@ -1,12 +1,14 @@
 """The events of a metric, counted in one Spark job by hour and dimensions and by hour alone, beside plain Python."""
 
 import math
+import pickle
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -19,6 +21,8 @@ from batch_layer.folding.run import ArchiveFold
 from batch_layer.read_archive import keep_counted
 from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.compute.tasks import run_tasks
+from hourline_core.compute.worker_database import open_database
 from hourline_core.errors import TableError
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
 from hourline_core.model.scratch_columns import COUNTS, EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
@@ -130,6 +134,31 @@ def test_tasks_of_spark_read_the_archive_and_name_a_file_that_is_missing(spark: 
     (folder / path).unlink()
     with pytest.raises(TableError, match=f"its file {path} is missing; bring it back from a backup"):
         ArchiveFold(plan, archive).run(spark)
+
+
+def test_what_a_worker_cannot_hold_goes_to_sparks_folder_and_is_deleted(spark: SparkSession) -> None:
+    (told,) = run_tasks(spark.range(0, 1, 1, 1), spill)
+    limit, default, folder, spilled, left = pickle.loads(told)  # noqa: S301 (from a task of this process)
+    assert limit < default
+    assert Path(spark.conf.get("spark.local.dir") or "") in Path(folder).parents
+    assert spilled
+    assert not left
+
+
+def spill(batches: Iterable[pa.RecordBatch]) -> bytes:
+    with open_database() as database, duckdb.connect() as plain:
+        limit, default = (memory_limit(one) for one in (database, plain))
+        folder = database.sql("SELECT current_setting('temp_directory')").fetchall()[0][0]
+        database.execute("SET memory_limit = '60MB'")
+        database.execute("SELECT count(*) FROM (SELECT i, sum(i) FROM range(3000000) AS t(i) GROUP BY i)").fetchall()
+        spilled = Path(folder).exists()
+    return pickle.dumps((limit, default, folder, spilled, Path(folder).exists()))
+
+
+def memory_limit(connection: duckdb.DuckDBPyConnection) -> float:
+    """In GiB."""
+    number, unit = connection.sql("SELECT current_setting('memory_limit')").fetchall()[0][0].split()
+    return float(number) * {"MiB": 2**-10, "GiB": 1, "TiB": 2**10}[unit]
 
 
 def enumerate_events(file: int, events: list[folding.Event]) -> Iterator[tuple[folding.Event, tuple[int, int]]]:
