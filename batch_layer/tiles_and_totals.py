@@ -114,7 +114,10 @@ def _compute(aggregation: AggregationPlan, events: DataFrame) -> tuple[pa.Table,
         name: sql if name in by_group else _only(_OF_METRIC if name in twice else f"{_PART} = {_TILE}", sql)
         for name, sql in aggregation.states.items()
     }
-    sizes = {_size(name): sql for name, sql in doubles(aggregation, f"{_PART} = {_HOUR} AND {_OF_METRIC}").items()}
+    in_totals = f"{_PART} = {_HOUR} AND {_OF_METRIC}"
+    sizes = {
+        _absolute(name): _only(in_totals, aggregate_of(metric.measures[name]).absolute) for name in doubles(aggregation)
+    }
     there = {column.casefold() for column in events.columns}
     counts = {
         _QUARANTINED: f"count_if({_in_quarantine(metric)})",
@@ -177,16 +180,30 @@ def _columns_by_group(metric: Metric) -> set[str]:
     return {column for name, one in aggregates.items() if one.folds_by_group for column in one.columns(name)}
 
 
-def doubles(aggregation: AggregationPlan, condition: str = "true") -> dict[str, str]:
-    """The measures whose last digits depend on the order of addition, each with its magnitude (Spark SQL) over the
-    events that fulfil ``condition``.
-    """
-    return {
-        name: magnitude
+def doubles(aggregation: AggregationPlan) -> list[str]:
+    """The measures whose last digits depend on the order of addition."""
+    return [
+        name
         for name, measure in aggregation.metric.measures.items()
-        if (magnitude := (aggregate := aggregate_of(measure)).magnitude(condition))
+        if (aggregate := aggregate_of(measure)).adds_numbers
         and any(pa.types.is_floating(aggregation.schema.field(column).type) for column in aggregate.columns(name))
-    }
+    ]
+
+
+def magnitudes(
+    aggregation: AggregationPlan, rows: pa.Table, absolute: Mapping[str, Mapping[datetime, float | None]]
+) -> dict[tuple[datetime, str], float]:
+    """By hour and measure of ``doubles``, the magnitude of what is added up, where there is something. ``rows`` have
+    the states by hour, and ``absolute`` the sums of absolute values, by measure and hour.
+    """
+    sizes = {}
+    for name in doubles(aggregation):
+        aggregate = aggregate_of(aggregation.metric.measures[name])
+        states = zip(*(rows[column].to_pylist() for column in aggregate.columns(name)), strict=True)
+        for hour, of_hour in zip(rows["hour"].to_pylist(), states, strict=True):
+            if (size := absolute[name][hour]) is not None:
+                sizes[hour, name] = aggregate.magnitude(of_hour, size)
+    return sizes
 
 
 def without_sketches(metric: Metric) -> Metric:
@@ -199,19 +216,15 @@ def _totals(aggregation: AggregationPlan, of_hour: pa.Table) -> HourTotals:
     """The totals from one row for each hour that has events."""
     schema = _rows_schema(aggregation)
     counted_by_metric = of_hour.filter(pc.greater(of_hour[_COUNTED_BY_METRIC], 0))
+    rows = counted_by_metric.select(schema.names).cast(schema)
     return HourTotals(
-        counted_by_metric.select(schema.names).cast(schema),
+        rows,
         _by_hour(of_hour, _COUNTED_BY_METRIC),
         _by_hour(of_hour, _COUNTED),
         _by_hour(of_hour, _QUARANTINED),
         _by_hour(of_hour, _READ),
         {name: _by_hour(of_hour, _without(name)) for name in aggregation.source.required_fields},
-        {
-            (hour, name): size
-            for name in doubles(aggregation)
-            for hour, size in _by_hour(of_hour, _size(name)).items()
-            if size is not None
-        },
+        magnitudes(aggregation, rows, {name: _by_hour(of_hour, _absolute(name)) for name in doubles(aggregation)}),
     )
 
 
@@ -231,8 +244,8 @@ def _only(condition: str, aggregate: str) -> str:
     return f"{aggregate} FILTER (WHERE {condition})"
 
 
-def _size(measure: str) -> str:
-    return f"{SCRATCH_PREFIX}size_{measure}"
+def _absolute(measure: str) -> str:
+    return f"{SCRATCH_PREFIX}absolute_{measure}"
 
 
 def _without(field: str) -> str:

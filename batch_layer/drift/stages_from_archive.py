@@ -16,7 +16,7 @@ from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.quarantine import mark_failures
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.expressions import attempt
-from hourline_core.model.scratch_columns import FAILURE, HOUR
+from hourline_core.model.scratch_columns import FAILURE, HOUR, SCRATCH_PREFIX
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,16 @@ def _compute_tiles(aggregation: AggregationPlan, events: DataFrame) -> pa.Table:
 def _add_magnitudes(aggregation: AggregationPlan, events: DataFrame) -> dict[tuple[datetime, str], float]:
     """By hour and measure, the magnitude of what is added up, for measures that add up more than counts."""
     metric = aggregation.metric
-    sizes = {
-        name: F.expr(size).alias(name)
-        for name, measure in metric.measures.items()
-        if (size := aggregate_of(measure).magnitude("true"))
-    }
-    if not sizes:
+    adding = {name: one for name, of in metric.measures.items() if (one := aggregate_of(of)).adds_numbers}
+    if not adding:
         return {}
+    wanted = {f"{SCRATCH_PREFIX}{name}": one.absolute for name, one in adding.items()}
+    wanted |= {column: aggregation.states[column] for name, one in adding.items() for column in one.columns(name)}
     counting = events.where(attempt(metric.where)) if metric.where else events
-    rows = counting.groupBy(HOUR).agg(*sizes.values()).toArrow().to_pylist()
-    return {(row[HOUR], name): row[name] for row in rows for name in sizes if row[name] is not None}
+    rows = counting.groupBy(HOUR).agg(*(F.expr(sql).alias(column) for column, sql in wanted.items())).toArrow()
+    return {
+        (row[HOUR], name): one.magnitude([row[column] for column in one.columns(name)], absolute)
+        for row in rows.to_pylist()
+        for name, one in adding.items()
+        if (absolute := row[f"{SCRATCH_PREFIX}{name}"]) is not None
+    }

@@ -8,6 +8,7 @@ from itertools import chain
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from batch_layer.folding.totals import ADDED_UP
 from batch_layer.tiles_and_totals import columns_in_both, doubles, without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.native_expressions import translate_all
@@ -51,7 +52,8 @@ class FoldedMetric:
     tiles: ProjectedMetric
     totals: ProjectedMetric
     """The same by hour alone, of the measures whose value over an hour can be computed in two ways, and without the
-    conditions: the totals decide on their own which events count, so that the audit finds a fault in either.
+    conditions: the totals decide on their own which events count, and Arrow adds them up (totals.py), so that the audit
+    finds a fault in either.
     """
     doubles: Mapping[str, str]
     """The measures that add doubles, with the columns that these are in."""
@@ -130,7 +132,8 @@ def plan_fold(
 
 
 def _is_folded(plan: AggregationPlan) -> bool:
-    return not user_measures_of(plan.metric)
+    compared = without_sketches(plan.metric).measures.values()
+    return not user_measures_of(plan.metric) and all(measure.kind in ADDED_UP for measure in compared)
 
 
 def _folded(tiles: ProjectedMetric, first: tuple[str, ...]) -> FoldedMetric:

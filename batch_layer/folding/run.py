@@ -1,7 +1,7 @@
 """Runs the tasks that fold archived events, and merges what they tell."""
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,13 +11,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from batch_layer.folding.plan import FoldedMetric, FoldPlan
+from batch_layer.folding.plan import FoldPlan
 from batch_layer.folding.shares import divide_archive
 from batch_layer.folding.tasks import COUNTED, OF_METRIC, READ, FoldedShare, work
-from batch_layer.tiles_and_totals import HourTotals
-from hourline_core.aggregates import aggregate_of
+from batch_layer.folding.totals import add_up_states
+from batch_layer.tiles_and_totals import HourTotals, magnitudes
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
-from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.compute.tasks import run_tasks
 from hourline_core.errors import TableError
 from hourline_core.model.scratch_columns import HOUR
@@ -55,7 +54,7 @@ def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> dict[str, tup
     for name, metric in plan.metrics.items():
         told = [share.metrics[name] for share in shares if name in share.metrics]
         counts = _add_up([table for one in told for table in one.counts])
-        rows = _merge(metric.totals, [table for one in told for table in one.totals])
+        rows = add_up_states(metric.totals, [table for one in told for table in one.totals])
         totals = HourTotals(
             rows,
             of_metric=counts.get(OF_METRIC, {}),
@@ -63,29 +62,13 @@ def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> dict[str, tup
             quarantined={},
             read=read.get(READ, {}),
             without={field: read.get(field, {}) for field in plan.required},
-            sizes=_magnitudes(metric, rows, _add_up([table for one in told for table in one.absolute])),
+            sizes=magnitudes(
+                metric.tiles.aggregation, rows, _add_up([table for one in told for table in one.absolute])
+            ),
         )
-        merged[name] = (_merge(metric.tiles, [table for one in told for table in one.tiles]), totals)
+        tiles = [metric.tiles.aggregation.schema.empty_table(), *(table for one in told for table in one.tiles)]
+        merged[name] = (Fold(connect_for_folds([]), metric.tiles).merge(tiles), totals)
     return merged
-
-
-def _merge(metric: ProjectedMetric, tiles: Sequence[pa.Table]) -> pa.Table:
-    return Fold(connect_for_folds([]), metric).merge([metric.aggregation.schema.empty_table(), *tiles])
-
-
-def _magnitudes(
-    metric: FoldedMetric, totals: pa.Table, absolute: Mapping[str, Mapping[datetime, float | None]]
-) -> dict[tuple[datetime, str], float]:
-    """By hour and measure of ``doubles``, the magnitude of what is added up, where there is something."""
-    sizes = {}
-    rows = totals.to_pylist()
-    for name in metric.doubles:
-        aggregate = aggregate_of(metric.totals.aggregation.metric.measures[name])
-        for row in rows:
-            if (size := absolute[name][row["hour"]]) is not None:
-                states = [row[column] for column in aggregate.columns(name)]
-                sizes[row["hour"], name] = aggregate.magnitude_of(states, size)
-    return sizes
 
 
 def _add_up(tables: Sequence[pa.Table]) -> dict[str, dict[datetime, Any]]:

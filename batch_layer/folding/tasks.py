@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from batch_layer.folding.plan import FoldPlan
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
+from batch_layer.folding.totals import add_up_events, add_up_states
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports
 from hourline_core.compute.worker_database import connect
@@ -89,7 +90,6 @@ class _Folder:
         self._connection = connect()
         root = connect_for_folds([])
         self._tiles = {name: Fold(root, metric.tiles) for name, metric in plan.metrics.items()}
-        self._totals = {name: Fold(root, metric.totals) for name, metric in plan.metrics.items()}
         plain = {identifier(name): name for name in plan.columns}
         self._named = {name: plain[sql] for name, sql in plan.expressions.items() if sql in plain}
         computed = ", ".join(
@@ -106,7 +106,7 @@ class _Folder:
                 self._fold_metric(name, chunk, folded.metrics.setdefault(name, FoldedEvents()))
         for name, events_of in folded.metrics.items():
             events_of.tiles = [self._tiles[name].merge(events_of.tiles)]
-            events_of.totals = [self._totals[name].merge(events_of.totals)]
+            events_of.totals = [add_up_states(self._plan.metrics[name].totals, events_of.totals)]
 
     def _fold_metric(self, name: str, events: pa.Table, folded: FoldedEvents) -> None:
         metric, conditions = self._plan.metrics[name], self._plan.conditions
@@ -116,7 +116,7 @@ class _Folder:
         needed = {HOUR, *metric.tiles.conditions, *chain(*metric.totals.values.values())}
         counted = _filter(events.select(list(needed)), conditions)
         of_metric = _filter(counted, metric.tiles.conditions[len(conditions) :])
-        folded.totals.append(self._totals[name].fold(of_metric).tiles)
+        folded.totals.append(add_up_events(metric.totals, of_metric))
         folded.counts.append(_count(counted, of_metric))
         folded.absolute.append(_add_absolute(of_metric, metric.doubles))
 
@@ -230,7 +230,8 @@ def _count(counted: pa.Table, of_metric: pa.Table) -> pa.Table:
 
 def _add_absolute(events: pa.Table, doubles: Mapping[str, str]) -> pa.Table:
     absolute = {name: pc.abs(events[column]) for name, column in doubles.items()}
-    sums = pa.table({HOUR: events[HOUR], **absolute}).group_by(HOUR).aggregate([(name, "sum") for name in doubles])
+    rows = pa.table({HOUR: events[HOUR], **absolute})
+    sums = rows.group_by(HOUR, use_threads=False).aggregate([(name, "sum") for name in doubles])
     return sums.select([HOUR, *(f"{name}_sum" for name in doubles)]).rename_columns([HOUR, *doubles])
 
 

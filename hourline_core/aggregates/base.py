@@ -74,6 +74,8 @@ class Aggregate(ABC):
     """Whether the value without events is zero, so that the first events change it by their whole amount."""
     needs_functions: ClassVar[bool] = False
     """Whether merging or finishing needs functions of the room ``sql``, which DuckDB has only in Python."""
+    adds_numbers: ClassVar[bool] = False
+    """Whether arguments are added up, so that the last digits of doubles depend on their order. See ``magnitude``."""
     folds_by_group: ClassVar[bool] = False
     """Whether Spark folds the events by their GROUP, and leaves those out that have none."""
 
@@ -126,18 +128,16 @@ class Aggregate(ABC):
         """DuckDB SQL: whether two different values may be of the same events, by the errors that they tell."""
         return "false"
 
-    def magnitude(self, condition: str) -> str | None:
-        """A Spark SQL aggregate (double) over the events that fulfil ``condition``, in the unit of the value.
+    @property
+    def absolute(self) -> str:
+        """A Spark SQL aggregate: the sum of the absolute values of the arguments, a double."""
+        return f"sum(abs(cast(({self.argument}) as double)))"
+
+    def magnitude(self, states: Sequence[float], absolute: float) -> float:
+        """A number in the unit of the value, from the merged states of events with an argument and from ``absolute``.
+        Only for an aggregate that adds up numbers.
 
         If doubles are added in another order, the value changes by at most TOLERANCE of it, also if they cancel out. It
-        is the magnitude of what is added up, unless digits are lost otherwise. None: only counts are added.
+        is the magnitude of what is added up, unless digits are lost otherwise.
         """
-        return None
-
-    def magnitude_of(self, states: Sequence[float], absolute: float) -> float:
-        """The same from the merged states of a measure that adds doubles, and the sum of their absolute values."""
         return absolute
-
-    def doubles(self, condition: str) -> str:
-        """Spark SQL: the argument over one event as a double, null for an event that does not fulfil ``condition``."""
-        return f"CASE WHEN {condition} THEN cast(({self.argument}) as double) END"

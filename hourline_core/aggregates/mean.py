@@ -11,6 +11,7 @@ class Mean(Aggregate):
     """``mean(x)``, over the values that are not null."""
 
     states: ClassVar[tuple[str, ...]] = ("__n", "__total")
+    adds_numbers: ClassVar[bool] = True
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
@@ -29,10 +30,6 @@ class Mean(Aggregate):
         n, total = states
         return f"{total}::DOUBLE / {n}"
 
-    def magnitude(self, condition: str) -> str | None:
-        """See Aggregate."""
-        return f"avg(abs({self.doubles(condition)}))"
-
-    def magnitude_of(self, states: Sequence[float], absolute: float) -> float:
+    def magnitude(self, states: Sequence[float], absolute: float) -> float:
         """See Aggregate."""
         return absolute / states[0]

@@ -22,6 +22,7 @@ class Sum(Aggregate):
     """``sum(x)``."""
 
     starts_at_zero: ClassVar[bool] = True
+    adds_numbers: ClassVar[bool] = True
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate."""
@@ -38,10 +39,6 @@ class Sum(Aggregate):
     def finish(self, states: Sequence[str]) -> str:
         """See Aggregate."""
         return states[0]
-
-    def magnitude(self, condition: str) -> str | None:
-        """See Aggregate."""
-        return f"sum(abs({self.doubles(condition)}))"
 
 
 def addend(aggregate: Aggregate, argument_type: str) -> str:

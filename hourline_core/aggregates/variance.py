@@ -31,6 +31,7 @@ class Variance(Aggregate):
     """
 
     states: ClassVar[tuple[str, ...]] = ("__n", "__mean", "__m2")
+    adds_numbers: ClassVar[bool] = True
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate. A double below 10^144, or NaN."""
@@ -68,14 +69,7 @@ class Variance(Aggregate):
         variance = f"{m2} / {n if self.measure.kind in _OF_POPULATION else f'nullif({n} - 1, 0)'}"
         return f"sqrt({variance})" if self.measure.kind in _ROOTS else variance
 
-    def magnitude(self, condition: str) -> str | None:
-        """See Aggregate."""
-        x = self.doubles(condition)
-        error = f"({_ROUNDING} * count({x}) * sqrt(avg(({x}) * ({x}))))"
-        of_value = error if self.measure.kind in _ROOTS else f"{error} * (stddev_pop({x}) + {error})"
-        return f"{of_value} / {TOLERANCE}"
-
-    def magnitude_of(self, states: Sequence[float], absolute: float) -> float:
+    def magnitude(self, states: Sequence[float], absolute: float) -> float:
         """See Aggregate."""
         n, mean, m2 = states
         error = _ROUNDING * n * math.sqrt(m2 / n + mean * mean)

@@ -5,6 +5,7 @@ import pickle
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from statistics import fmean, pstdev, pvariance
 from tempfile import TemporaryDirectory
@@ -16,14 +17,17 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from batch_layer.audit.facts import compute_totals
 from batch_layer.folding import tasks
 from batch_layer.folding.plan import FoldPlan, plan_fold
 from batch_layer.folding.run import merge_shares
 from batch_layer.folding.shares import Share, divide_archive
 from batch_layer.folding.tasks import FoldedShare, work
-from batch_layer.tiles_and_totals import HourTotals
+from batch_layer.tiles_and_totals import HourTotals, without_sketches
 from hourline_core.aggregates import aggregate_of
+from hourline_core.compute import fold_tiles
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.compute.worker_database import connect
 from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
 
@@ -46,6 +50,7 @@ SOURCE = Source(
 )
 MEASURES = {"n": "count", "total": "sum(big)", "mean": "mean(big)", "least": "min(big)", "greatest": "max(sale)"}
 MEASURES |= {"paid": "sum(rate)", "average": "mean(rate)", "spread": "var_pop(big % 4)"}
+MEASURES |= {"small": "stddev_pop(big) where big between 0 and 6", "every": "every(rate < 1)"}
 MEASURES |= {"kinds": "distinct(big)", "some": "count where big > 0", "any": "any(big > 0)"}
 METRIC = Metric(
     name="turnover",
@@ -67,6 +72,10 @@ STATES = {
     "spread__n": pa.int64(),
     "spread__mean": pa.float64(),
     "spread__m2": pa.float64(),
+    "small__n": pa.int64(),
+    "small__mean": pa.float64(),
+    "small__m2": pa.float64(),
+    "every": pa.bool_(),
     "kinds": pa.binary(),
     "some": pa.int64(),
     "any": pa.bool_(),
@@ -123,6 +132,36 @@ def test_tasks_fold_what_a_naive_pass_finds(
     check(source, [one for file in numbered for one in file], tiles, totals)
 
 
+def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: Path) -> None:
+    """The audit compares the values of an hour from its tiles with those from its totals."""
+    faults = [
+        ("_merge_sql", "", ""),  # none
+        ("_merge_sql", "sum(", "max("),
+        ("_fold_sql", "sum(", "max("),
+        ("_fold_sql", "WHERE", "WHERE true OR"),
+        ("_fold_sql", "GROUP BY 1, 2, 3", "GROUP BY 1, 2, 3 HAVING count(*) > 1"),
+    ]
+    events = [Event(HOURS[0], 1, "a", 0, n / 2, "aab"[n % 3], n, n / 4) for n in range(1, 9)]
+    archive = write(
+        tmp_path, [[(event, (n, 0)) for n, event in enumerate(events) if n // 4 == file] for file in (0, 1)]
+    )
+    source = SOURCE.model_copy(update={"id": None})
+    plan = plan_fold(source, [aggregation(source)], archive, {}, WANTED, CUTOFF)
+    assert plan
+    for sql, old, new in faults:
+        right = getattr(fold_tiles, sql)
+        wrong = partial(lambda right, old, new, *of: right(*of).replace(old, new), right, old, new)
+        tasks._prepare.cache_clear()
+        with patch.object(fold_tiles, sql, wrong), patch.object(tasks, "_ROWS", 1):
+            tiles, totals = fold(plan, divide_archive(archive, WANTED, 2, by_id=False))
+        with connect() as connection:
+            of_tiles = compute_totals(connection, METRIC, tiles)[HOURS[0]]
+            of_events = compute_totals(connection, without_sketches(METRIC), totals.rows)[HOURS[0]]
+        differs = {name for name, value in of_events.items() if plain(value) != plain(of_tiles[name])}
+        assert bool(differs) == bool(old), (sql, old)
+    tasks._prepare.cache_clear()
+
+
 def write(folder: Path, files: list[list[tuple[Event, tuple[int, int]]]]) -> DeltaTable:
     """An archive with a file for each of ``files``."""
     fields = {"sale": pa.float64(), "shop": pa.string(), "big": pa.int64(), "rate": pa.float64(), "at": pa.string()}
@@ -139,6 +178,7 @@ def write(folder: Path, files: list[list[tuple[Event, tuple[int, int]]]]) -> Del
 
 def aggregation(source: Source) -> AggregationPlan:
     types = {"greatest": "double", "paid": "double", "average": "double", "any": "boolean", "spread": "int"}
+    types |= {"every": "boolean"}
     values = {name: aggregate_of(of).values(types.get(name, "bigint")) for name, of in METRIC.measures.items()}
     keys = {"hour": TIMESTAMP, "shop": pa.string(), "even": pa.int64()}
     return AggregationPlan(source, METRIC, {}, pa.schema(list({**keys, **STATES}.items())), values)
@@ -204,8 +244,17 @@ def states(events: list[Event]) -> dict[str, Any]:
     found |= {"paid": sum(rates) if rates else None, "average__n": len(rates)}
     found |= {"average__total": found["paid"], "spread__n": len(rests), "spread__mean": fmean(rests)}
     found |= {"spread__m2": pvariance(rests) * len(rests)}
+    small = small_of(events)
+    found |= {"small__n": len(small), "small__mean": fmean(small) if small else None}
+    found |= {"small__m2": pvariance(small) * len(small) if small else None}
+    # NaN is greater than any number.
+    found |= {"every": all(rate < 1 for rate in rates) if rates else None}
     found |= {"greatest": greatest, "some": sum(big > 0 for big in bigs), "any": any(big > 0 for big in bigs)}
     return {name: plain(value) for name, value in found.items()}
+
+
+def small_of(events: list[Event]) -> list[int]:
+    return [event.big for event in events if event.big is not None and 0 <= event.big <= 6]
 
 
 def rates_of(events: list[Event]) -> list[float]:
@@ -218,6 +267,8 @@ def sizes(hour: datetime, events: list[Event]) -> dict[Any, Any]:
     rests = [math.fmod(event.big % (4 if event.big > 0 else -4), 4) for event in events if event.big is not None]
     error = 1e-15 * len(rests) * math.sqrt(fmean([rest * rest for rest in rests]))
     found: dict[str, Any] = {"paid": sum(rates), "average": sum(rates) / len(rates)} if rates else {}
+    if small := small_of(events):
+        found["small"] = 1e-6 * len(small) * math.sqrt(fmean([value * value for value in small]))
     found["spread"] = error * (pstdev(rests) + error) / 1e-9
     return {(hour, name): plain(size) for name, size in found.items()}
 

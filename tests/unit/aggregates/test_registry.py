@@ -31,24 +31,28 @@ def test_columns_of_two_measures_differ_where_one_name_begins_like_the_other() -
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"),
-    [("sum", 12.0), ("mean", 4.0), ("variance", 56e-6), ("stddev", sqrt(168) * 1e-6), ("min", None), ("max", None)],
+    ("kind", "states", "size"),
+    [
+        ("sum", (0.0,), 12.0),
+        ("mean", (3, 0.0), 4.0),
+        ("variance", (3, 0.0, 56.0), 56e-6),
+        ("stddev", (3, 0.0, 56.0), sqrt(168) * 1e-6),
+    ],
 )
-def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(kind: MeasureKind, size: float | None) -> None:
-    magnitude = aggregate_of(Measure(kind=kind, argument="x")).magnitude("x < 100")
-    assert (magnitude is None) == (size is None)
-    if magnitude:  # which DuckDB reads as Spark does
-        rows = "FROM (VALUES (-6), (4), (2), (NULL), (200)) AS t(x)"
-        assert duckdb.sql(f"SELECT {magnitude} {rows}").fetchone() == pytest.approx((size,))
+def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(
+    kind: MeasureKind, states: tuple[float, ...], size: float
+) -> None:
+    """The states are those of -6, 4 and 2."""
+    aggregate = aggregate_of(Measure(kind=kind, argument="x"))
+    assert aggregate.magnitude(states, 12.0) == pytest.approx(size)
 
 
-@pytest.mark.parametrize(("kind", "size"), [("sum", 3.0), ("mean", 3.0), ("stddev", 3e-6)])
-def test_the_magnitude_leaves_out_what_the_condition_leaves_out(kind: MeasureKind, size: float) -> None:
-    magnitude = aggregate_of(Measure(kind=kind, argument="x", where="x > 0")).magnitude("true")
-    rows = "FROM (VALUES (-600), (3), (NULL)) AS t(x)"
-    with duckdb.connect() as connection:
+def test_absolute_values_are_added_of_the_events_that_a_measure_counts() -> None:
+    aggregate = aggregate_of(Measure(kind="sum", argument="x", where="x < 100"))
+    with duckdb.connect() as connection:  # which reads it as Spark does
         connection.execute(f"CREATE MACRO {ATTEMPT}(x) AS x")  # Nothing raises here.
-        assert connection.sql(f"SELECT {magnitude} {rows}").fetchone() == pytest.approx((size,))
+        rows = "FROM (VALUES (-6), (4), (2), (NULL), (200)) AS t(x)"
+        assert connection.sql(f"SELECT {aggregate.absolute} {rows}").fetchone() == (12.0,)
 
 
 @pytest.mark.parametrize(

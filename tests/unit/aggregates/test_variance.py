@@ -35,9 +35,11 @@ def merged_value(measure: Measure, values: list[float], parts: int) -> tuple[flo
     states = [StateColumn(*state) for state in zip(columns, TYPES, strict=True)]
     merges = ", ".join(f"({merge}) AS {name}" for merge, name in zip(aggregate.merges(states), columns, strict=True))
     tiles = f"SELECT {folds} FROM events GROUP BY part"
-    value = connection.execute(f"SELECT {aggregate.finish(columns)} FROM (SELECT {merges} FROM ({tiles}))").fetchall()
-    size = connection.execute(f"SELECT {aggregate.magnitude('true')} FROM events").fetchall()
-    return float(value[0][0]), float(size[0][0])
+    merged = ", ".join(columns)
+    value, *found = connection.execute(
+        f"SELECT {aggregate.finish(columns)}, {merged} FROM (SELECT {merges} FROM ({tiles}))"
+    ).fetchall()[0]
+    return float(value), aggregate.magnitude(found, sum(map(abs, values)))
 
 
 @given(
