@@ -136,8 +136,8 @@ def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: P
     """The audit compares the values of an hour from its tiles with those from its totals."""
     faults = [
         ("_merge_sql", "", ""),  # none
-        ("_merge_sql", "sum(", "max("),
-        ("_fold_sql", "sum(", "max("),
+        ("_merge_sql", "(sum(", "(2 * sum("),
+        ("_fold_sql", "(sum(", "(2 * sum("),
         ("_fold_sql", "WHERE", "WHERE true OR"),
         ("_fold_sql", "GROUP BY 1, 2, 3", "GROUP BY 1, 2, 3 HAVING count(*) > 1"),
     ]
