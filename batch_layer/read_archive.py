@@ -1,6 +1,6 @@
 """Read the archived events of a job's hours, up to its cutoff."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +11,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.deduplication import mark_first
-from batch_layer.folding.plan import plan_fold
-from batch_layer.folding.run import ArchiveFold
+from batch_layer.folding.plan import plan_fold, plan_read
+from batch_layer.folding.run import ArchiveFold, FrameFold, RunnableFold
 from batch_layer.job import Job
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.archive import as_declared, from_archive, read_version
+from hourline_core.compute.nullable import with_nullable_parts
+from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
 from hourline_core.ledger.decodings import ArchiveDecodings
@@ -23,7 +25,7 @@ from hourline_core.ledger.layout import FROM_HOUR, FROM_SEQUENCE, Layout
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, IS_FIRST, PLACE, SEQUENCE
+from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, ID, IS_FIRST, PLACE, SEQUENCE
 from hourline_core.model.windows import HOURLY
 from hourline_core.storage.opening import exists, open_table
 
@@ -42,11 +44,11 @@ class SourceEvents:
     cutoff: int
     """The sequence up to which they are read."""
     archived: DataFrame | None
-    """All of them. COUNTS says which of them count. None: by progress there are none, so Spark is not asked; or tasks
-    read them.
+    """All of them. COUNTS says which of them count. None: by progress there are none, so Spark is not asked; or nothing
+    but ``fold`` needs them.
     """
-    fold: ArchiveFold | None = None
-    """How tasks read and fold them. None: they do not."""
+    fold: RunnableFold | None = None
+    """How tasks fold them. None: Spark SQL does, or there are none."""
 
 
 @contextmanager
@@ -60,25 +62,32 @@ def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
         yield SourceEvents(job, source, cutoff, None)
         return
     fold = _plan_fold(job, source, cutoff)
-    if fold is not None:
+    if fold is not None and not source.expectations:
         yield SourceEvents(job, source, cutoff, None, fold)
         return
     archived = ArchivedEvents(job, source, job.hours_of_source(source), cutoff).mark_counted()
     if source.expectations or (source.id and len(job.metrics_of(source)) > _SORTED_AGAIN):
         archived = archived.persist()
     try:
-        yield SourceEvents(job, source, cutoff, archived)
+        yield SourceEvents(job, source, cutoff, archived, fold)
     finally:
         archived.unpersist()
 
 
-def _plan_fold(job: Job, source: Source, cutoff: int) -> ArchiveFold | None:
-    layout = Layout.of(job.project)
+def _plan_fold(job: Job, source: Source, cutoff: int) -> RunnableFold | None:
+    hours, layout = job.hours_of_source(source), Layout.of(job.project)
+    projection = Projection(plan_aggregation(job.spark(), source, metric) for metric in job.metrics_of(source))
+    plan = plan_fold(source, projection)
+    if plan is None:
+        return None
     version = job.snapshot.other_tables[f"events/{source.name}"]
     archive = open_table(layout.events(source), layout.storage_options, version)
-    aggregations = [plan_aggregation(job.spark(), source, metric) for metric in job.metrics_of(source)]
-    plan = plan_fold(source, aggregations, archive, layout.storage_options, job.hours_of_source(source), cutoff)
-    return None if plan is None else ArchiveFold(plan, archive)
+    read = plan_read(plan, projection, archive, layout.storage_options, hours, cutoff)
+    if read is not None:
+        return ArchiveFold(plan, read, archive)
+    events = ArchivedEvents(job, source, hours, cutoff).project(projection, plan.columns)
+    by_hour = {item.hour: item.events for item in job.hours if item.source == source.name}
+    return FrameFold(plan, events, sum(by_hour.values()))
 
 
 class ArchivedEvents:
@@ -114,7 +123,7 @@ class ArchivedEvents:
             events = self._declared(self._decoded_as(self._decodings.now.hash, F.lit(cutoff)))
         else:
             events = self._declared(self._as_served(served))
-        self._events = with_derived(events, source)
+        self._fields, self._events = events, with_derived(events, source)
 
     def _declared(self, parts: list[DataFrame]) -> DataFrame:
         """The events of tables whose columns differ, with the fields as they are declared."""
@@ -160,6 +169,18 @@ class ArchivedEvents:
     def with_fields(self) -> DataFrame:
         """All events, with the derived fields."""
         return self._events
+
+    def project(self, projection: Projection, columns: Sequence[str]) -> DataFrame:
+        """Of all events, ``columns``: of them, of ``projection``, and ID if the source has one."""
+        events, source = self._fields, self._source
+        if source.id:
+            identity = F.expr(attempt(source.id)).alias(ID)
+            events = with_nullable_parts(with_derived(events, source).select(*events.columns, identity), [ID])
+        projected = projection.add_to(events)
+        there = {name.casefold() for name in projected.columns}
+        # A field that was declared after the last micro-batch is no column yet.
+        missing = {name: F.lit(None).cast("string") for name in columns if name.casefold() not in there}
+        return projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in columns))
 
     def mark_counted(self) -> DataFrame:
         """All events, with COUNTS."""

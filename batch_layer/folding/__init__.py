@@ -1,7 +1,10 @@
-"""Folds archived events where Spark's tasks read them, with the same code as the speed layer. No event reaches Java.
+"""Folds archived events in Spark's tasks, with the same code as the speed layer.
 
-plan.py     whether DuckDB computes all expressions of a source and its metrics, and what the tasks read
+plan.py     how events are folded, and whether DuckDB computes all expressions, so that tasks read them themselves
 shares.py   divides the files of the archive among the tasks
-tasks.py    reads, identifies, folds and counts the events of one task
+read.py     reads the events of a task, which do not reach Java then
+tables.py   joins and queries tables of events
+tasks.py    identifies, folds and counts the events of one task
+totals.py   adds up the events of a metric by hour alone
 run.py      runs the tasks, and merges what they tell
 """

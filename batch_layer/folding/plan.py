@@ -1,6 +1,6 @@
-"""Plans how tasks fold the archived events of a source without Spark SQL."""
+"""Plans how tasks fold the archived events of a source, and how they read them without Spark."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -51,9 +51,8 @@ class FoldedMetric:
 
     tiles: ProjectedMetric
     totals: ProjectedMetric
-    """The same by hour alone, of the measures whose value over an hour can be computed in two ways, and without the
-    conditions: the totals decide on their own which events count, and Arrow adds them up (totals.py), so that the audit
-    finds a fault in either.
+    """The same by hour alone, of the measures whose value over an hour can be computed in two ways, by Arrow
+    (totals.py): it decides by conditions of its own which events count, so that the audit finds a fault in either.
     """
     doubles: Mapping[str, str]
     """The measures that add doubles, with the columns that these are in."""
@@ -64,6 +63,27 @@ class FoldPlan:
     """How tasks fold the archived events of ``source``."""
 
     source: Source
+    required: Sequence[str]
+    """The required fields of the source."""
+    conditions: Sequence[str]
+    """Of an event that counts, these columns are true: that it is the first of its id, and the source's ``where``. They
+    are the first conditions of each metric.
+    """
+    metrics: Mapping[str, FoldedMetric]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that events need, in the order of their names. ID is not among those that it is made of."""
+        needed = {HOUR, *self.required, *((ID, SEQUENCE, *ADDRESS) if self.source.id else ())}
+        for metric in self.metrics.values():
+            needed |= {*metric.tiles.conditions, *metric.tiles.keys.values(), *chain(*metric.tiles.values.values())}
+        return sorted(needed - {IS_FIRST})
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """How tasks read events from the archive, and compute the columns of a FoldPlan."""
+
     archive: str
     """The address of the events table."""
     storage_options: Mapping[str, str] = field(repr=False)
@@ -73,62 +93,54 @@ class FoldPlan:
     """These columns as they are archived."""
     expressions: Mapping[str, str]
     """The columns that are computed of them, in DuckDB's SQL. ID is among them if the source has one."""
-    required: Sequence[str]
-    """The required fields of the source."""
-    conditions: Sequence[str]
-    """Of an event that counts, these columns are true: that it is the first of its id, and the source's ``where``. They
-    are the first conditions of each metric.
-    """
-    metrics: Mapping[str, FoldedMetric]
     hours: Sequence[datetime]
     """In order (UTC)."""
     cutoff: int
     """The sequence up to which events are read."""
 
 
-def plan_fold(
-    source: Source,
-    aggregations: Iterable[AggregationPlan],
-    archive: DeltaTable,
-    storage_options: Mapping[str, str],
-    hours: Sequence[datetime],
-    cutoff: int,
-) -> FoldPlan | None:
-    """The plan for ``hours`` of the version that ``archive`` is open at. None: Spark has to compute them, since DuckDB
-    does not compute some expression alike, or the events are not all there as today's declaration makes them.
-    """
-    plans = list(aggregations)
-    projection = Projection(plans)
-    wanted = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
-    expressions = translate_all(wanted)
-    there = pa.schema(archive.schema().to_arrow())
-    by_spark = source.expectations or ArchiveDecodings.of(archive, source).others or PLACE not in there.names
-    if expressions is None or by_spark or not all(map(_is_folded, plans)):
-        return None
-    stored = stored_names(source, there.names)
-    known = _STORED | {name: stored.get(name, name) for name in source.event_fields}
-    read = {HOUR, SEQUENCE, *source.required_fields, *(ADDRESS if source.id else ())}
-    for metric in projection.metrics.values():
-        read |= {*metric.conditions, *metric.keys.values(), *chain(*metric.values.values())} & {*known}
-    read |= {name for name in known if any(identifier(name) in sql for sql in expressions.values())}
-    columns = {name: known[name] for name in known if name in read}
-    if not {*columns.values()} <= {*there.names}:
+def plan_fold(source: Source, projection: Projection) -> FoldPlan | None:
+    """The plan for the metrics of ``projection``. None: Spark has to fold one of them."""
+    plans = [metric.aggregation for metric in projection.metrics.values()]
+    if not all(map(_is_folded, plans)):
         return None
     first = (IS_FIRST,) if source.id else ()
     where = next(iter(projection.metrics.values())).conditions[:1] if source.where else ()
     return FoldPlan(
         source,
-        archive.table_uri,
-        storage_options,
-        columns,
-        pa.schema([there.field(name) for name in columns.values()]),
-        expressions,
         list(source.required_fields),
         (*first, *where),
         {plan.metric.name: _folded(projection.metrics[plan.name], first) for plan in plans},
-        hours,
-        cutoff,
     )
+
+
+def plan_read(
+    plan: FoldPlan,
+    projection: Projection,
+    archive: DeltaTable,
+    storage_options: Mapping[str, str],
+    hours: Sequence[datetime],
+    cutoff: int,
+) -> ReadPlan | None:
+    """How tasks read the events of ``plan``, of ``hours`` of the version that ``archive`` is open at. None: Spark has
+    to evaluate what is needed of them, since DuckDB does not evaluate some expression alike, or the events are not all
+    there as today's declaration makes them.
+    """
+    source = plan.source
+    wanted = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
+    expressions = translate_all(wanted)
+    there = pa.schema(archive.schema().to_arrow())
+    if expressions is None or ArchiveDecodings.of(archive, source).others or PLACE not in there.names:
+        return None
+    stored = stored_names(source, there.names)
+    known = _STORED | {name: stored.get(name, name) for name in source.event_fields}
+    read = {SEQUENCE, *plan.columns} & {*known}
+    read |= {name for name in known if any(identifier(name) in sql for sql in expressions.values())}
+    columns = {name: known[name] for name in known if name in read}
+    if not {*columns.values()} <= {*there.names}:
+        return None
+    schema = pa.schema([there.field(name) for name in columns.values()])
+    return ReadPlan(archive.table_uri, storage_options, columns, schema, expressions, hours, cutoff)
 
 
 def _is_folded(plan: AggregationPlan) -> bool:
@@ -141,8 +153,15 @@ def _folded(tiles: ProjectedMetric, first: tuple[str, ...]) -> FoldedMetric:
     metric: Metric = without_sketches(plan.metric)
     schema = pa.schema([plan.schema.field(name) for name in ("hour", *columns_in_both(plan))])
     values = {name: tiles.values[name] for name in metric.stored_measures}
+    conditions = (*first, *tiles.conditions)
     return FoldedMetric(
-        replace(tiles, conditions=(*first, *tiles.conditions)),
-        replace(tiles, aggregation=replace(plan, metric=metric, schema=schema), conditions=(), keys={}, values=values),
+        replace(tiles, conditions=conditions),
+        replace(
+            tiles,
+            aggregation=replace(plan, metric=metric, schema=schema),
+            conditions=conditions,
+            keys={},
+            values=values,
+        ),
         {name: values[name][0] for name in doubles(plan)},
     )

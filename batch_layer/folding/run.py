@@ -5,50 +5,85 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.folding.plan import FoldPlan
-from batch_layer.folding.shares import divide_archive
-from batch_layer.folding.tasks import COUNTED, OF_METRIC, READ, FoldedShare, work
+from batch_layer.folding.plan import FoldPlan, ReadPlan
+from batch_layer.folding.shares import divide_archive, number_of_tasks
+from batch_layer.folding.tasks import COUNTED, OF_METRIC, READ, FoldedShare, work_on_events, work_on_shares
 from batch_layer.folding.totals import add_up_states
 from batch_layer.tiles_and_totals import HourTotals, magnitudes
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import run_tasks
 from hourline_core.errors import TableError
-from hourline_core.model.scratch_columns import HOUR
+from hourline_core.model.scratch_columns import HOUR, ID, OFFSET, PARTITION, PLACE
 from hourline_core.storage.data_files import damage_of
+
+Result = dict[str, tuple[pa.Table, HourTotals]]
+"""By metric, its tiles (not sorted) and its totals by hour."""
+
+
+class RunnableFold(Protocol):
+    """A fold of the archived events of a source."""
+
+    def run(self, spark: SparkSession) -> Result:
+        """The tiles and totals. Raises TableError if a file cannot be read, and PySparkException when Spark fails."""
 
 
 @dataclass(frozen=True)
 class ArchiveFold:
-    """The fold of ``archive`` at the version that it is open at."""
+    """Tasks read the events of ``archive`` at the version that it is open at."""
 
     plan: FoldPlan
+    read: ReadPlan
     archive: DeltaTable
 
-    def run(self, spark: SparkSession) -> dict[str, tuple[pa.Table, HourTotals]]:
-        """By metric, its tiles (not sorted) and its totals by hour.
-
-        Raises TableError if a file cannot be read, and PySparkException when Spark fails.
-        """
+    def run(self, spark: SparkSession) -> Result:
+        """See RunnableFold."""
         tasks, by_id = spark.sparkContext.defaultParallelism, self.plan.source.id is not None
-        shares = divide_archive(self.archive, self.plan.hours, tasks, by_id=by_id)
+        shares = divide_archive(self.archive, self.read.hours, tasks, by_id=by_id)
         numbers = spark.range(0, len(shares), 1, len(shares))
         try:
-            told = run_tasks(numbers, partial(work, pickle.dumps(self.plan), shares))
+            told = run_tasks(numbers, partial(work_on_shares, pickle.dumps((self.plan, self.read)), shares))
         except (OSError, pa.ArrowInvalid) as error:
             if damage := damage_of(self.archive):
                 raise TableError(damage) from error
             raise
-        return merge_shares(self.plan, [pickle.loads(one) for one in told])  # noqa: S301 (from tasks of this process)
+        return _merge(self.plan, told)
 
 
-def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> dict[str, tuple[pa.Table, HourTotals]]:
-    """By metric, its tiles and totals of all that tasks have told."""
+@dataclass(frozen=True)
+class FrameFold:
+    """Spark reads ``events``, evaluates the columns of ``plan``, and hands them to the tasks."""
+
+    plan: FoldPlan
+    events: DataFrame
+    rows: int
+    """About the number of events."""
+
+    def run(self, spark: SparkSession) -> Result:
+        """See RunnableFold."""
+        by_id = self.plan.source.id is not None
+        tasks = number_of_tasks(self.rows, spark.sparkContext.defaultParallelism, by_id=by_id)
+        if by_id:
+            # Events without an id may be in any task.
+            alone = F.when(F.col(ID).isNull(), F.struct(PARTITION, OFFSET, PLACE))
+            events = self.events.repartition(tasks, HOUR, ID, alone)
+        else:
+            events = self.events.coalesce(tasks)
+        return _merge(self.plan, run_tasks(events, partial(work_on_events, pickle.dumps((self.plan, None)))))
+
+
+def _merge(plan: FoldPlan, told: Sequence[bytes]) -> Result:
+    return merge_shares(plan, [pickle.loads(one) for one in told])  # noqa: S301 (from tasks of this process)
+
+
+def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
+    """The tiles and totals of all that tasks have told."""
     read = _add_up([table for share in shares for table in share.read])
     merged = {}
     for name, metric in plan.metrics.items():

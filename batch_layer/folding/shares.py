@@ -36,11 +36,10 @@ def divide_archive(archive: DeltaTable, hours: Sequence[datetime], tasks: int, *
     ranges = file_ranges(archive, "hour") if archive.file_uris() else []
     files = [file for file in ranges if file.last >= hours[0] and file.first <= hours[-1]]
     rows = sum(file.rows for file in files)
-    number = max(1, min(tasks, rows // _ROWS_OF_TASK))
+    number = number_of_tasks(rows, tasks, by_id=by_id)
     if not by_id:
         return [Share(slices, hours[0], hours[-1]) for slices in divide(files, number)]
     shares = []
-    number = max(number, -(-rows // ROWS_WITH_IDS))
     spans = min(number, len(hours))
     for place in range(spans):
         span = hours[place * len(hours) // spans : (place + 1) * len(hours) // spans]
@@ -49,6 +48,12 @@ def divide_archive(archive: DeltaTable, hours: Sequence[datetime], tasks: int, *
         slices = [FileSlice(file.path, 0, file.rows) for file in within]
         shares += [Share(slices, span[0], span[-1], part, parts) for part in range(parts)]
     return shares
+
+
+def number_of_tasks(rows: int, tasks: int, *, by_id: bool) -> int:
+    """The number of tasks for this number of ``rows``: up to ``tasks``, or more whose ids are held in memory."""
+    number = max(1, min(tasks, rows // _ROWS_OF_TASK))
+    return max(number, -(-rows // ROWS_WITH_IDS)) if by_id else number
 
 
 def _estimate(files: Sequence[FileRange], span: Sequence[datetime]) -> int:

@@ -1,5 +1,5 @@
-"""The work of a task: reads its share of the archive, keeps the first event of each id, folds and counts. It tells the
-driver the tiles and totals alone.
+"""The work of a task: reads its share of the archive, or takes the events that Spark has read, keeps the first event of
+each id, folds and counts. It tells the driver the tiles and totals alone.
 """
 
 import pickle
@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch_layer.folding.plan import FoldPlan
+from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
+from batch_layer.folding.tables import join_tables, query
 from batch_layer.folding.totals import add_up_events, add_up_states
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports
@@ -31,11 +33,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC_ID,
 )
 from hourline_core.sql.literals import identifier
-from hourline_core.storage.data_files import file_system
-from hourline_core.storage.file_slices import read_slices
 
-_ROWS = 400_000
-"""About the number of rows that are folded at once."""
 _TILES = 1_000_000
 """From this number of further tiles on, they are merged with the others. It grows with the number of groups."""
 _RANK = f"{SCRATCH_PREFIX}rank"
@@ -65,42 +63,49 @@ class FoldedEvents:
     """HOUR, and the sum of the absolute values of each measure that adds doubles."""
 
 
-def work(plan: bytes, shares: Sequence[Share], numbers: Iterable[pa.RecordBatch]) -> bytes:
-    """Fold the ``shares`` with these ``numbers``. ``plan`` is a pickled FoldPlan. Gives a pickled FoldedShare.
+def work_on_shares(plan: bytes, shares: Sequence[Share], numbers: Iterable[pa.RecordBatch]) -> bytes:
+    """Read and fold the ``shares`` with these ``numbers``. ``plan`` is a pickled pair of a FoldPlan and a ReadPlan.
+    Gives a pickled FoldedShare.
 
     Raises OSError or ArrowInvalid if a file cannot be read.
     """
-    folder, folded = _prepare(plan), FoldedShare()
+    (folder, reader), folded = _prepare(plan), FoldedShare()
+    assert reader, "the plan has one"
     for number in [number for batch in numbers for number in batch.column(0).to_pylist()]:
-        folder.fold(shares[number], folded)
+        folder.fold(reader.read(shares[number]), folded)
+    return pickle.dumps(folded)
+
+
+def work_on_events(plan: bytes, batches: Iterable[pa.RecordBatch]) -> bytes:
+    """Fold the events ``batches``, which Spark has read. ``plan`` is a pickled pair of a FoldPlan and None. Gives a
+    pickled FoldedShare.
+    """
+    (folder, _), folded = _prepare(plan), FoldedShare()
+    folder.fold(join_tables(map(pa.table, batches)), folded)
     return pickle.dumps(folded)
 
 
 @lru_cache(maxsize=10)  # one for each source, and each job
-def _prepare(plan: bytes) -> "_Folder":
+def _prepare(pickled: bytes) -> tuple["_Folder", Reader | None]:
     keep_imports()
-    return _Folder(pickle.loads(plan))  # noqa: S301 (from the driver)
+    plan, read = pickle.loads(pickled)  # noqa: S301 (from the driver)
+    return _Folder(plan), read and Reader(read)
 
 
 class _Folder:
-    """Folds shares by ``plan``."""
+    """Folds events by ``plan``."""
 
     def __init__(self, plan: FoldPlan) -> None:
         self._plan = plan
         self._connection = connect()
         root = connect_for_folds([])
         self._tiles = {name: Fold(root, metric.tiles) for name, metric in plan.metrics.items()}
-        plain = {identifier(name): name for name in plan.columns}
-        self._named = {name: plain[sql] for name, sql in plan.expressions.items() if sql in plain}
-        computed = ", ".join(
-            f"{sql} AS {identifier(name)}" for name, sql in plan.expressions.items() if name not in self._named
-        )
-        self._computed = f"SELECT {computed} FROM rows" if computed else ""
         without = "".join(f", count(*) - count({identifier(name)})" for name in plan.required)
         self._read = f"SELECT {HOUR}, count(*){without} FROM rows GROUP BY 1"
 
-    def fold(self, share: Share, folded: FoldedShare) -> None:
-        events = self._read_events(share, folded)
+    def fold(self, tables: Iterable[pa.Table], folded: FoldedShare) -> None:
+        """Add the events ``tables``. All events of an id and hour are among them."""
+        events = self._count_read(tables, folded)
         for chunk in self._mark_first(events) if self._plan.source.id else events:
             for name in self._plan.metrics:
                 self._fold_metric(name, chunk, folded.metrics.setdefault(name, FoldedEvents()))
@@ -108,51 +113,23 @@ class _Folder:
             events_of.tiles = [self._tiles[name].merge(events_of.tiles)]
             events_of.totals = [add_up_states(self._plan.metrics[name].totals, events_of.totals)]
 
+    def _count_read(self, tables: Iterable[pa.Table], folded: FoldedShare) -> Iterator[pa.Table]:
+        for rows in filter(len, tables):
+            counts = query(self._connection, self._read, rows)
+            folded.read.append(counts.rename_columns([HOUR, READ, *self._plan.required]))
+            yield rows
+
     def _fold_metric(self, name: str, events: pa.Table, folded: FoldedEvents) -> None:
         metric, conditions = self._plan.metrics[name], self._plan.conditions
         folded.tiles.append(self._tiles[name].fold(events).tiles)
         if sum(map(len, folded.tiles[1:])) > max(_TILES, len(folded.tiles[0])):
             folded.tiles = [self._tiles[name].merge(folded.tiles)]
-        needed = {HOUR, *metric.tiles.conditions, *chain(*metric.totals.values.values())}
+        needed = {HOUR, *metric.totals.conditions, *chain(*metric.totals.values.values())}
         counted = _filter(events.select(list(needed)), conditions)
-        of_metric = _filter(counted, metric.tiles.conditions[len(conditions) :])
+        of_metric = _filter(counted, metric.totals.conditions[len(conditions) :])
         folded.totals.append(add_up_events(metric.totals, of_metric))
         folded.counts.append(_count(counted, of_metric))
         folded.absolute.append(_add_absolute(of_metric, metric.doubles))
-
-    def _read_events(self, share: Share, folded: FoldedShare) -> Iterator[pa.Table]:
-        """The events of a share with all columns. They are counted as they are read."""
-        plan = self._plan
-        files = file_system(plan.archive, plan.storage_options)
-        tables = read_slices(files, share.slices, plan.schema, "hour", share.first, share.last)
-        for archived in _join(tables):
-            rows = self._choose(archived.rename_columns(list(plan.columns)), share)
-            for name, of in self._named.items():
-                rows = rows.append_column(name, rows[of])
-            if self._computed:
-                computed = self._query(self._computed, rows)
-                for name in computed.column_names:
-                    rows = rows.append_column(name, computed[name])
-            if share.parts > 1:
-                # Events without an id may be in any part.
-                of = f"CASE WHEN {ID} IS NULL THEN {OFFSET} % {share.parts} ELSE hash({ID}) % {share.parts} END"
-                kept = self._query(f"SELECT {of} = {share.part} AS kept FROM rows", rows)["kept"]
-                rows = rows.filter(kept)
-            if rows.num_rows:
-                counts = self._query(self._read, rows)
-                folded.read.append(counts.rename_columns([HOUR, READ, *plan.required]))
-                yield rows
-
-    def _choose(self, rows: pa.Table, share: Share) -> pa.Table:
-        """Of the archived ``rows``, those of the hours of the share, up to the cutoff."""
-        hour, of = rows[HOUR], rows.schema.field(HOUR).type
-        hours = [one for one in self._plan.hours if share.first <= one <= share.last]
-        chosen = pc.and_(pc.less_equal(rows[SEQUENCE], self._plan.cutoff), pc.is_in(hour, pa.array(hours, of)))
-        rows = rows if pc.all(chosen).as_py() else rows.filter(chosen)
-        if PLACE in rows.column_names:  # Null is 0: an older version has archived it.
-            at = rows.column_names.index(PLACE)
-            rows = rows.set_column(at, PLACE, pc.fill_null(rows[PLACE], 0))
-        return rows
 
     def _mark_first(self, events: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The events with IS_FIRST. Those that are not the first of their id may be left out, so that an id that comes
@@ -179,17 +156,12 @@ class _Folder:
         ranks[order] = np.arange(rows.num_rows)
         # One integer is all that DuckDB holds of the events of an id.
         sql = f"SELECT min({_RANK}) AS {_RANK} FROM rows WHERE {ID} IS NOT NULL GROUP BY {HOUR}, {ID}"
-        firsts = self._query(sql, pa.table({HOUR: rows[HOUR], ID: rows[ID], _RANK: ranks}))[_RANK].to_numpy()
+        firsts = query(self._connection, sql, pa.table({HOUR: rows[HOUR], ID: rows[ID], _RANK: ranks}))[
+            _RANK
+        ].to_numpy()
         is_first = pc.is_null(rows[ID]).to_numpy().copy()
         is_first[order[firsts]] = True
         return pa.array(is_first)
-
-    def _query(self, sql: str, rows: pa.Table) -> pa.Table:
-        self._connection.register("rows", rows)
-        try:
-            return self._connection.execute(sql).to_arrow_table()
-        finally:
-            self._connection.unregister("rows")
 
 
 def _order(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -233,14 +205,3 @@ def _add_absolute(events: pa.Table, doubles: Mapping[str, str]) -> pa.Table:
     rows = pa.table({HOUR: events[HOUR], **absolute})
     sums = rows.group_by(HOUR, use_threads=False).aggregate([(name, "sum") for name in doubles])
     return sums.select([HOUR, *(f"{name}_sum" for name in doubles)]).rename_columns([HOUR, *doubles])
-
-
-def _join(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    waiting: list[pa.Table] = []
-    for table in tables:
-        waiting.append(table)
-        if sum(map(len, waiting)) >= _ROWS:
-            yield pa.concat_tables(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)

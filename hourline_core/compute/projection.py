@@ -72,16 +72,18 @@ class Projection:
         return {name: (self._sources[of.source], of.text) for of, name in self._columns.items()}
 
     def add_to(self, validated: DataFrame) -> DataFrame:
-        """The validated events (EVENT_TIME, HOUR, OUTCOME, the fields) with the columns.
+        """The validated events (EVENT_TIME, HOUR, OUTCOME, the fields) with the columns. Archived events, which have no
+        OUTCOME, are all accepted.
 
         Each is null for events that were not accepted, and for those that the metric's conditions leave out.
         """
+        accepted = F.col(OUTCOME) == "accepted" if OUTCOME in validated.columns else F.lit(True)
         for key, source in self._sources.items():
             for depth in range(_MOST_CONDITIONS + 1):  # a column comes after those of its conditions
                 here = [
                     (of, name) for of, name in self._columns.items() if (of.source, len(of.conditions)) == (key, depth)
                 ]
-                columns = [F.when(_fulfils(of.conditions), F.expr(of.text)).alias(name) for of, name in here]
+                columns = [F.when(_fulfils(accepted, of.conditions), F.expr(of.text)).alias(name) for of, name in here]
                 validated = with_derived(validated, source).select(*validated.columns, *columns)
         return with_nullable_parts(validated, self._columns.values())
 
@@ -111,9 +113,9 @@ class Projection:
         )
 
 
-def _fulfils(conditions: tuple[str, ...]) -> Column:
-    """Whether an event is accepted and all ``conditions`` (boolean columns) are true."""
-    return reduce(and_, map(F.col, conditions), F.col(OUTCOME) == "accepted")
+def _fulfils(accepted: Column, conditions: tuple[str, ...]) -> Column:
+    """Whether an event is ``accepted`` and all ``conditions`` (boolean columns) are true."""
+    return reduce(and_, map(F.col, conditions), accepted)
 
 
 def _own_column(source: Source, expression: str) -> str | None:

@@ -18,18 +18,20 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from batch_layer.audit.facts import compute_totals
-from batch_layer.folding import tasks
-from batch_layer.folding.plan import FoldPlan, plan_fold
+from batch_layer.folding import tables, tasks
+from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
 from batch_layer.folding.run import merge_shares
 from batch_layer.folding.shares import Share, divide_archive
-from batch_layer.folding.tasks import FoldedShare, work
+from batch_layer.folding.tasks import FoldedShare, work_on_shares
 from batch_layer.tiles_and_totals import HourTotals, without_sketches
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute import fold_tiles
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.compute.projection import Projection
 from hourline_core.compute.worker_database import connect
 from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
+from hourline_core.storage.table_format import FORMAT
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(4)]
 WANTED = [HOURS[0], HOURS[1], HOURS[3]]
@@ -122,13 +124,12 @@ def test_tasks_fold_what_a_naive_pass_finds(
     numbered = [[(event, (n, m)) for m, event in enumerate(events)] for n, events in enumerate(files)]
     with TemporaryDirectory() as folder:
         archive = write(Path(folder), numbered)
-        plan = plan_fold(source, [aggregation(source)], archive, {}, WANTED, CUTOFF)
-        assert plan is not None
+        plans = make_plans(source, archive)
         divided = divide_archive(archive, WANTED, shares, by_id=has_id)
         if has_id:
             divided = [Share(of.slices, of.first, of.last, part, parts) for of in divided for part in range(parts)]
-        with patch.multiple(tasks, _ROWS=rows, ROWS_WITH_IDS=rows, _TILES=rows):
-            tiles, totals = fold(plan, divided)
+        with patch.object(tables, "_ROWS", rows), patch.multiple(tasks, ROWS_WITH_IDS=rows, _TILES=rows):
+            tiles, totals = fold(plans, divided)
     check(source, [one for file in numbered for one in file], tiles, totals)
 
 
@@ -146,14 +147,13 @@ def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: P
         tmp_path, [[(event, (n, 0)) for n, event in enumerate(events) if n // 4 == file] for file in (0, 1)]
     )
     source = SOURCE.model_copy(update={"id": None})
-    plan = plan_fold(source, [aggregation(source)], archive, {}, WANTED, CUTOFF)
-    assert plan
+    plans = make_plans(source, archive)
     for sql, old, new in faults:
         right = getattr(fold_tiles, sql)
         wrong = partial(lambda right, old, new, *of: right(*of).replace(old, new), right, old, new)
         tasks._prepare.cache_clear()
-        with patch.object(fold_tiles, sql, wrong), patch.object(tasks, "_ROWS", 1):
-            tiles, totals = fold(plan, divide_archive(archive, WANTED, 2, by_id=False))
+        with patch.object(fold_tiles, sql, wrong), patch.object(tables, "_ROWS", 1):
+            tiles, totals = fold(plans, divide_archive(archive, WANTED, 2, by_id=False))
         with connect() as connection:
             of_tiles = compute_totals(connection, METRIC, tiles)[HOURS[0]]
             of_events = compute_totals(connection, without_sketches(METRIC), totals.rows)[HOURS[0]]
@@ -166,7 +166,7 @@ def write(folder: Path, files: list[list[tuple[Event, tuple[int, int]]]]) -> Del
     """An archive with a file for each of ``files``."""
     fields = {"sale": pa.float64(), "shop": pa.string(), "big": pa.int64(), "rate": pa.float64(), "at": pa.string()}
     schema = pa.schema([*EVENT_SCHEMA, *(pa.field(name, of) for name, of in fields.items())])
-    write_deltalake(folder, schema.empty_table(), name="events")
+    DeltaTable.create(folder, schema, name="events", configuration=FORMAT, raise_if_key_not_exists=False)
     for rows in files:
         columns = {name: [getattr(event, name) for event, _ in rows] for name in Event._fields}
         columns |= {"offset": [number * 100 + place for _, (number, place) in rows], "event_time": columns["hour"]}
@@ -184,10 +184,20 @@ def aggregation(source: Source) -> AggregationPlan:
     return AggregationPlan(source, METRIC, {}, pa.schema(list({**keys, **STATES}.items())), values)
 
 
-def fold(plan: FoldPlan, shares: list[Share]) -> tuple[pa.Table, HourTotals]:
+def make_plans(source: Source, archive: DeltaTable) -> tuple[FoldPlan, ReadPlan]:
+    projection = Projection([aggregation(source)])
+    plan = plan_fold(source, projection)
+    assert plan
+    read = plan_read(plan, projection, archive, {}, WANTED, CUTOFF)
+    assert read
+    return plan, read
+
+
+def fold(plans: tuple[FoldPlan, ReadPlan], shares: list[Share]) -> tuple[pa.Table, HourTotals]:
     numbers = [pa.record_batch({"id": pa.array([number])}) for number in range(len(shares))]
-    told: list[FoldedShare] = [pickle.loads(work(pickle.dumps(plan), shares, [number])) for number in numbers]  # noqa: S301 (from this process)
-    return merge_shares(plan, told)["turnover"]
+    told = [work_on_shares(pickle.dumps(plans), shares, [number]) for number in numbers]
+    folded: list[FoldedShare] = [pickle.loads(one) for one in told]  # noqa: S301 (from this process)
+    return merge_shares(plans[0], folded)["turnover"]
 
 
 def check(source: Source, events: list[tuple[Event, tuple[int, int]]], tiles: pa.Table, totals: HourTotals) -> None:

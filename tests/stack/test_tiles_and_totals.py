@@ -5,8 +5,11 @@ import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -16,11 +19,14 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.folding.plan import plan_fold
-from batch_layer.folding.run import ArchiveFold
-from batch_layer.read_archive import keep_counted
+from batch_layer.folding import shares
+from batch_layer.folding.plan import plan_fold, plan_read
+from batch_layer.folding.run import ArchiveFold, FrameFold
+from batch_layer.job import Job
+from batch_layer.read_archive import ArchivedEvents, keep_counted
 from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.compute.projection import Projection
 from hourline_core.compute.tasks import run_tasks
 from hourline_core.compute.worker_database import open_database
 from hourline_core.errors import TableError
@@ -123,9 +129,8 @@ def test_tasks_of_spark_read_the_archive_and_name_a_file_that_is_missing(spark: 
     events = [[folding.Event(folding.HOURS[0], 1, "a", 0, 1.5, "b", place, 0.5) for place in range(3)]] * 2
     folder = tmp_path / "events" / "sales"
     archive = folding.write(folder, [list(enumerate_events(number, file)) for number, file in enumerate(events)])
-    plan = plan_fold(folding.SOURCE, [folding.aggregation(folding.SOURCE)], archive, {}, folding.WANTED, folding.CUTOFF)
-    assert plan
-    tiles, totals = ArchiveFold(plan, archive).run(spark)["turnover"]
+    plan, read = folding.make_plans(folding.SOURCE, archive)
+    tiles, totals = ArchiveFold(plan, read, archive).run(spark)["turnover"]
     assert tiles.select(["hour", "shop", "even", "n"]).to_pylist() == [
         {"hour": folding.HOURS[0], "shop": "b", "even": 0, "n": 1}
     ]
@@ -133,7 +138,41 @@ def test_tasks_of_spark_read_the_archive_and_name_a_file_that_is_missing(spark: 
     path = data_files(archive)[0]
     (folder / path).unlink()
     with pytest.raises(TableError, match=f"its file {path} is missing; bring it back from a backup"):
-        ArchiveFold(plan, archive).run(spark)
+        ArchiveFold(plan, read, archive).run(spark)
+
+
+@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(
+    files=st.lists(st.lists(folding.EVENT, min_size=8, max_size=20), min_size=2, max_size=3),
+    has_id=st.sampled_from([True, True, False]),
+    rows=st.sampled_from([5, 1000]),
+)
+def test_events_that_tasks_or_spark_read_are_folded_as_a_naive_pass_finds(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[list[folding.Event]],
+    has_id: bool,
+    rows: int,
+) -> None:
+    root = tmp_path_factory.mktemp("archive")
+    source = folding.SOURCE if has_id else folding.SOURCE.model_copy(update={"id": None})
+    events = [list(enumerate_events(number, file)) for number, file in enumerate(files)]
+    archive = folding.write(root / "tables" / "events" / "sales", events)
+    project = Project(root, Settings.model_validate({"tables": "tables"}), {"sales": source}, {})
+    tables = {"events/sales": archive.version()}
+    job = cast(
+        Job, SimpleNamespace(project=project, spark=lambda: spark, snapshot=SimpleNamespace(other_tables=tables))
+    )
+    projection = Projection([plan_aggregation(spark, source, folding.METRIC)])
+    plan = plan_fold(source, projection)
+    assert plan
+    read = plan_read(plan, projection, archive, {}, folding.WANTED, folding.CUTOFF)
+    assert read
+    frame = ArchivedEvents(job, source, folding.WANTED, folding.CUTOFF).project(projection, plan.columns)
+    for one in (ArchiveFold(plan, read, archive), FrameFold(plan, frame, sum(map(len, files)))):
+        with patch.object(shares, "ROWS_WITH_IDS", rows):
+            folded = one.run(spark)
+        folding.check(source, list(chain(*events)), *folded["turnover"])
 
 
 def test_what_a_worker_cannot_hold_goes_to_sparks_folder_and_is_deleted(spark: SparkSession) -> None:

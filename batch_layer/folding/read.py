@@ -1,0 +1,63 @@
+"""Reads the archived events of a share, with the columns that the fold needs."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batch_layer.folding.plan import ReadPlan
+from batch_layer.folding.shares import Share
+from batch_layer.folding.tables import join_tables, query
+from hourline_core.compute.worker_database import connect
+from hourline_core.model.scratch_columns import HOUR, ID, OFFSET, PLACE, SEQUENCE
+from hourline_core.sql.literals import identifier
+from hourline_core.storage.data_files import file_system
+from hourline_core.storage.file_slices import read_slices
+
+
+class Reader:
+    """Reads shares by ``plan``."""
+
+    def __init__(self, plan: ReadPlan) -> None:
+        self._plan = plan
+        self._connection = connect()
+        plain = {identifier(name): name for name in plan.columns}
+        self._named = {name: plain[sql] for name, sql in plan.expressions.items() if sql in plain}
+        computed = ", ".join(
+            f"{sql} AS {identifier(name)}" for name, sql in plan.expressions.items() if name not in self._named
+        )
+        self._computed = f"SELECT {computed} FROM rows" if computed else ""
+
+    def read(self, share: Share) -> Iterator[pa.Table]:
+        """The events of a share with all columns, in tables of a bounded size.
+
+        Raises OSError or ArrowInvalid if a file cannot be read.
+        """
+        plan = self._plan
+        files = file_system(plan.archive, plan.storage_options)
+        tables = read_slices(files, share.slices, plan.schema, "hour", share.first, share.last)
+        for archived in join_tables(tables):
+            rows = self._choose(archived.rename_columns(list(plan.columns)), share)
+            for name, of in self._named.items():
+                rows = rows.append_column(name, rows[of])
+            if self._computed:
+                computed = query(self._connection, self._computed, rows)
+                for name in computed.column_names:
+                    rows = rows.append_column(name, computed[name])
+            if share.parts > 1:
+                # Events without an id may be in any part.
+                of = f"CASE WHEN {ID} IS NULL THEN {OFFSET} % {share.parts} ELSE hash({ID}) % {share.parts} END"
+                kept = query(self._connection, f"SELECT {of} = {share.part} AS kept FROM rows", rows)["kept"]
+                rows = rows.filter(kept)
+            yield rows
+
+    def _choose(self, rows: pa.Table, share: Share) -> pa.Table:
+        """Of the archived ``rows``, those of the hours of the share, up to the cutoff."""
+        hour, of = rows[HOUR], rows.schema.field(HOUR).type
+        hours = [one for one in self._plan.hours if share.first <= one <= share.last]
+        chosen = pc.and_(pc.less_equal(rows[SEQUENCE], self._plan.cutoff), pc.is_in(hour, pa.array(hours, of)))
+        rows = rows if pc.all(chosen).as_py() else rows.filter(chosen)
+        if PLACE in rows.column_names:  # Null is 0: an older version has archived it.
+            at = rows.column_names.index(PLACE)
+            rows = rows.set_column(at, PLACE, pc.fill_null(rows[PLACE], 0))
+        return rows
