@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch_layer.job import Job
-from batch_layer.read_archive import SourceEvents, keep_hours
-from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals, no_totals
+from batch_layer.read_archive import SourceEvents
+from batch_layer.tiles_and_totals import HourTotals, no_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Metric, Source
@@ -52,19 +52,13 @@ def aggregate(events: SourceEvents) -> SourceTiles:
     folded = events.fold.run(job.spark()) if events.fold else {}
     for metric in job.metrics_of(source):
         hours = job.hours_of_metric(metric)
-        if metric.name in folded:
+        if events.fold:
             aggregation = plan_aggregation(job.spark(), source, metric)
             rows, totals[metric.name] = folded[metric.name]
             rows = _keep_hours(rows, hours)
-        elif events.archived is None:
+        else:
             aggregation = _read_aggregation(job, source, metric)
             rows, totals[metric.name] = aggregation.schema.empty_table(), no_totals(aggregation)
-        else:
-            aggregation = plan_aggregation(job.spark(), source, metric)
-            archived = events.archived
-            if hours != job.hours_of_source(source):
-                archived = keep_hours(archived, hours)
-            rows, totals[metric.name] = compute_tiles_and_totals(aggregation, archived)
         metrics.append(MetricTiles(aggregation, hours, events.cutoff, sort_tiles(aggregation, rows)))
     return SourceTiles(events, metrics, totals)
 

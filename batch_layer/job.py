@@ -51,6 +51,12 @@ class Job:
         entered = changed.entered if changed else {}
         return any(item.events or item.hour in entered for item in self.hours if item.source == source.name)
 
+    def count_events(self, source: Source, hours: Collection[datetime]) -> int:
+        """About the number of events of ``source`` in ``hours`` (UTC), of those of the job, by the snapshot."""
+        wanted = {*hours}
+        here = [item for item in self.hours if item.source == source.name and item.hour in wanted]
+        return sum({item.hour: item.events for item in here}.values())
+
     def metrics_of(self, source: Source) -> list[Metric]:
         """The metrics of the hours over ``source``, in order."""
         return [self.project.metrics[n] for n in sorted({i.metric for i in self.hours if i.source == source.name})]

@@ -15,11 +15,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.read_archive import mark_counted
-from batch_layer.tiles_and_totals import compute_tiles_and_totals
+from batch_layer.folding.run import FrameFold
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.archive import from_archive, read_version
-from hourline_core.compute.resolve import with_derived
+from hourline_core.compute.panes import tile_keys
+from hourline_core.compute.projection import Projection
 from hourline_core.model import Metric, Source
 from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX, SEQUENCE, TOPIC_ID
@@ -41,13 +41,15 @@ def compute_prefixes(
     for topic_id, first in firsts.items():
         within = F.sequence(F.col(SEQUENCE) + F.lit(first - 1), F.lit(first + topics[topic_id] - 1).cast("bigint"))
         numbers = F.when(F.col(TOPIC_ID) == topic_id, within).otherwise(numbers)
-    archived = with_derived(from_archive(read_version(spark, archive), source), source)
-    events = mark_counted(archived.withColumn(_PREFIX, F.explode(numbers)), _with_prefix_in_id(source))
+    events = from_archive(read_version(spark, archive), source).withColumn(_PREFIX, F.explode(numbers))
+    plans = {metric.name: plan_aggregation(spark, source, metric) for metric in metrics}
+    copies = sum(last * last for last in topics.values())
+    projection = Projection(map(_with_prefix, plans.values()))
+    folded = FrameFold.of(_with_prefix_in_id(source), projection, events, copies).run(spark)
     tiles = {}
-    for metric in metrics:
-        plan = plan_aggregation(spark, source, metric)
-        of_all, _ = compute_tiles_and_totals(_with_prefix(plan), events)
-        tiles[metric.name] = {
+    for name, plan in plans.items():
+        of_all, _ = folded[name]
+        tiles[name] = {
             topic_id: [_of_prefix(plan, of_all, first + number) for number in range(topics[topic_id])]
             for topic_id, first in firsts.items()
         }
@@ -63,7 +65,8 @@ def _with_prefix_in_id(source: Source) -> Source:
 
 def _with_prefix(plan: AggregationPlan) -> AggregationPlan:
     metric = plan.metric.model_copy(update={"dimensions": {_PREFIX: _PREFIX, **plan.metric.dimensions}})
-    return replace(plan, metric=metric, schema=plan.schema.append(pa.field(_PREFIX, pa.int64())))
+    place = 1 + list(tile_keys(metric)).index(_PREFIX)
+    return replace(plan, metric=metric, schema=plan.schema.insert(place, pa.field(_PREFIX, pa.int64())))
 
 
 def _of_prefix(plan: AggregationPlan, tiles: pa.Table, number: int) -> pa.Table:

@@ -1,6 +1,6 @@
 """Read the archived events of a job's hours, up to its cutoff."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,6 @@ from batch_layer.folding.run import ArchiveFold, FrameFold, RunnableFold
 from batch_layer.job import Job
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.archive import as_declared, from_archive, read_version
-from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
@@ -25,14 +24,9 @@ from hourline_core.ledger.layout import FROM_HOUR, FROM_SEQUENCE, Layout
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
 from hourline_core.model.hours import sql_timestamp
-from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, ID, IS_FIRST, PLACE, SEQUENCE
+from hourline_core.model.scratch_columns import COUNTS, DECODING, DUPLICATE, HOUR, IS_FIRST, PLACE, SEQUENCE
 from hourline_core.model.windows import HOURLY
 from hourline_core.storage.opening import exists, open_table
-
-_SORTED_AGAIN = 3
-"""Up to this number of metrics, it is faster to read the events again and sort them than to hold all their columns
-in memory.
-"""
 
 
 @dataclass(frozen=True)
@@ -44,50 +38,45 @@ class SourceEvents:
     cutoff: int
     """The sequence up to which they are read."""
     archived: DataFrame | None
-    """All of them. COUNTS says which of them count. None: by progress there are none, so Spark is not asked; or nothing
-    but ``fold`` needs them.
+    """All of them, for the source's expectations. COUNTS says which of them count. None: it has none; or by progress
+    there are no events, so Spark is not asked.
     """
     fold: RunnableFold | None = None
-    """How tasks fold them. None: Spark SQL does, or there are none."""
+    """How tasks fold them. None: there are none."""
 
 
 @contextmanager
 def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
     """The events of a job's hours of ``source``, up to the sequence that the job's snapshot has finished.
 
-    Within the block they are persisted if more than one pass over them needs all columns.
+    Within the block, those that expectations need are persisted.
     """
     cutoff = job.snapshot.progress[source.name].sequence
     if not job.has_events(source):
         yield SourceEvents(job, source, cutoff, None)
         return
     fold = _plan_fold(job, source, cutoff)
-    if fold is not None and not source.expectations:
+    if not source.expectations:
         yield SourceEvents(job, source, cutoff, None, fold)
         return
-    archived = ArchivedEvents(job, source, job.hours_of_source(source), cutoff).mark_counted()
-    if source.expectations or (source.id and len(job.metrics_of(source)) > _SORTED_AGAIN):
-        archived = archived.persist()
+    archived = ArchivedEvents(job, source, job.hours_of_source(source), cutoff).mark_counted().persist()
     try:
         yield SourceEvents(job, source, cutoff, archived, fold)
     finally:
         archived.unpersist()
 
 
-def _plan_fold(job: Job, source: Source, cutoff: int) -> RunnableFold | None:
+def _plan_fold(job: Job, source: Source, cutoff: int) -> RunnableFold:
     hours, layout = job.hours_of_source(source), Layout.of(job.project)
     projection = Projection(plan_aggregation(job.spark(), source, metric) for metric in job.metrics_of(source))
     plan = plan_fold(source, projection)
-    if plan is None:
-        return None
     version = job.snapshot.other_tables[f"events/{source.name}"]
     archive = open_table(layout.events(source), layout.storage_options, version)
     read = plan_read(plan, projection, archive, layout.storage_options, hours, cutoff)
     if read is not None:
         return ArchiveFold(plan, read, archive)
-    events = ArchivedEvents(job, source, hours, cutoff).project(projection, plan.columns)
-    by_hour = {item.hour: item.events for item in job.hours if item.source == source.name}
-    return FrameFold(plan, events, sum(by_hour.values()))
+    events = ArchivedEvents(job, source, hours, cutoff).with_fields()
+    return FrameFold.of(source, projection, events, job.count_events(source, hours))
 
 
 class ArchivedEvents:
@@ -123,7 +112,7 @@ class ArchivedEvents:
             events = self._declared(self._decoded_as(self._decodings.now.hash, F.lit(cutoff)))
         else:
             events = self._declared(self._as_served(served))
-        self._fields, self._events = events, with_derived(events, source)
+        self._events = with_derived(events, source)
 
     def _declared(self, parts: list[DataFrame]) -> DataFrame:
         """The events of tables whose columns differ, with the fields as they are declared."""
@@ -170,18 +159,6 @@ class ArchivedEvents:
         """All events, with the derived fields."""
         return self._events
 
-    def project(self, projection: Projection, columns: Sequence[str]) -> DataFrame:
-        """Of all events, ``columns``: of them, of ``projection``, and ID if the source has one."""
-        events, source = self._fields, self._source
-        if source.id:
-            identity = F.expr(attempt(source.id)).alias(ID)
-            events = with_nullable_parts(with_derived(events, source).select(*events.columns, identity), [ID])
-        projected = projection.add_to(events)
-        there = {name.casefold() for name in projected.columns}
-        # A field that was declared after the last micro-batch is no column yet.
-        missing = {name: F.lit(None).cast("string") for name in columns if name.casefold() not in there}
-        return projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in columns))
-
     def mark_counted(self) -> DataFrame:
         """All events, with COUNTS."""
         return mark_counted(self._events, self._source)
@@ -222,16 +199,6 @@ def _without_replaced(standing: DataFrame, decoded: DataFrame, last: Column) -> 
     same = [F.col(name) == F.col(f"{FROM_SEQUENCE}_{name}") for name in ("topic_id", "partition", "offset")]
     same.append(F.coalesce(F.col(PLACE), F.lit(0)) == F.col(f"{FROM_SEQUENCE}_place"))
     return standing.join(replaced, [*same, F.col(brought) <= last], "left_anti")
-
-
-def keep_counted(marked: DataFrame) -> DataFrame:
-    """Keep the events that count, of those that ``ArchivedEvents.mark_counted`` gives."""
-    return marked.where(COUNTS).drop(COUNTS)
-
-
-def keep_hours(events: DataFrame, hours: list[datetime]) -> DataFrame:
-    """Keep the events of ``hours`` (UTC)."""
-    return events.where(_among(HOUR, hours))
 
 
 def _cutoff_of(hour: str, cutoffs: Mapping[datetime, int]) -> Column:

@@ -6,5 +6,6 @@ read.py     reads the events of a task, which do not reach Java then
 tables.py   joins and queries tables of events
 tasks.py    identifies, folds and counts the events of one task
 totals.py   adds up the events of a metric by hour alone
+failures.py some of the events that a class of the user fails for
 run.py      runs the tasks, and merges what they tell
 """

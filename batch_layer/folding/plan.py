@@ -8,14 +8,13 @@ from itertools import chain
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from batch_layer.folding.totals import ADDED_UP
 from batch_layer.tiles_and_totals import columns_in_both, doubles, without_sketches
-from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.compute.native_expressions import translate_all
 from hourline_core.compute.projection import ProjectedMetric, Projection
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import stored_names
-from hourline_core.model import Metric, Source, user_measures_of
+from hourline_core.model import Metric, Source
 from hourline_core.model.scratch_columns import (
     EVENT_TIME,
     HOUR,
@@ -73,10 +72,13 @@ class FoldPlan:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that events need, in the order of their names. ID is not among those that it is made of."""
+        """The columns that events need, in the order of their names."""
         needed = {HOUR, *self.required, *((ID, SEQUENCE, *ADDRESS) if self.source.id else ())}
         for metric in self.metrics.values():
             needed |= {*metric.tiles.conditions, *metric.tiles.keys.values(), *chain(*metric.tiles.values.values())}
+            needed |= {*metric.totals.conditions}
+            if user_defined_of(metric.tiles.aggregation.metric):  # An event that it fails for is told by its address.
+                needed |= {TOPIC, *ADDRESS}
         return sorted(needed - {IS_FIRST})
 
 
@@ -99,18 +101,15 @@ class ReadPlan:
     """The sequence up to which events are read."""
 
 
-def plan_fold(source: Source, projection: Projection) -> FoldPlan | None:
-    """The plan for the metrics of ``projection``. None: Spark has to fold one of them."""
-    plans = [metric.aggregation for metric in projection.metrics.values()]
-    if not all(map(_is_folded, plans)):
-        return None
+def plan_fold(source: Source, projection: Projection) -> FoldPlan:
+    """The plan for the metrics of ``projection``."""
     first = (IS_FIRST,) if source.id else ()
     where = next(iter(projection.metrics.values())).conditions[:1] if source.where else ()
     return FoldPlan(
         source,
         list(source.required_fields),
         (*first, *where),
-        {plan.metric.name: _folded(projection.metrics[plan.name], first) for plan in plans},
+        {one.aggregation.metric.name: _folded(one, first) for one in projection.metrics.values()},
     )
 
 
@@ -141,11 +140,6 @@ def plan_read(
         return None
     schema = pa.schema([there.field(name) for name in columns.values()])
     return ReadPlan(archive.table_uri, storage_options, columns, schema, expressions, hours, cutoff)
-
-
-def _is_folded(plan: AggregationPlan) -> bool:
-    compared = without_sketches(plan.metric).measures.values()
-    return not user_measures_of(plan.metric) and all(measure.kind in ADDED_UP for measure in compared)
 
 
 def _folded(tiles: ProjectedMetric, first: tuple[str, ...]) -> FoldedMetric:

@@ -5,21 +5,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.folding.plan import FoldPlan, ReadPlan
+from batch_layer.folding.failures import list_first
+from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold
 from batch_layer.folding.shares import divide_archive, number_of_tasks
-from batch_layer.folding.tasks import COUNTED, OF_METRIC, READ, FoldedShare, work_on_events, work_on_shares
+from batch_layer.folding.tasks import COUNTED, OF_METRIC, QUARANTINED, READ, FoldedShare, work_on_events, work_on_shares
 from batch_layer.folding.totals import add_up_states
 from batch_layer.tiles_and_totals import HourTotals, magnitudes
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
+from hourline_core.compute.nullable import with_nullable_parts
+from hourline_core.compute.projection import Projection
+from hourline_core.compute.resolve import with_derived
 from hourline_core.compute.tasks import run_tasks
 from hourline_core.errors import TableError
+from hourline_core.model import Source
+from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import HOUR, ID, OFFSET, PARTITION, PLACE
 from hourline_core.storage.data_files import damage_of
 
@@ -65,6 +71,20 @@ class FrameFold:
     rows: int
     """About the number of events."""
 
+    @classmethod
+    def of(cls, source: Source, projection: Projection, events: DataFrame, rows: int) -> Self:
+        """The fold of ``events``, which are archived ones of ``source``, with its fields and their addresses."""
+        plan = plan_fold(source, projection)
+        if source.id:
+            identity = F.expr(attempt(source.id)).alias(ID)
+            events = with_nullable_parts(with_derived(events, source).select(*events.columns, identity), [ID])
+        projected = projection.add_to(events)
+        there = {name.casefold() for name in projected.columns}
+        # A field that was declared after the last micro-batch is no column yet.
+        missing = {name: F.lit(None).cast("string") for name in plan.columns if name.casefold() not in there}
+        chosen = projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in plan.columns))
+        return cls(plan, chosen, rows)
+
     def run(self, spark: SparkSession) -> Result:
         """See RunnableFold."""
         by_id = self.plan.source.id is not None
@@ -94,15 +114,16 @@ def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
             rows,
             of_metric=counts.get(OF_METRIC, {}),
             counted=counts.get(COUNTED, {}),
-            quarantined={},
+            quarantined=counts.get(QUARANTINED, {}),
             read=read.get(READ, {}),
             without={field: read.get(field, {}) for field in plan.required},
             sizes=magnitudes(
                 metric.tiles.aggregation, rows, _add_up([table for one in told for table in one.absolute])
             ),
+            failures=list_first(table for one in told for table in one.failures),
         )
         tiles = [metric.tiles.aggregation.schema.empty_table(), *(table for one in told for table in one.tiles)]
-        merged[name] = (Fold(connect_for_folds([]), metric.tiles).merge(tiles), totals)
+        merged[name] = (Fold(connect_for_folds([metric.tiles.aggregation.metric]), metric.tiles).merge(tiles), totals)
     return merged
 
 

@@ -1,4 +1,4 @@
-"""Arrow tables of events, as tasks hand them on: joined to chunks, and queried by DuckDB."""
+"""Arrow tables of events, as tasks hand them on: in chunks, and queried by DuckDB."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,6 +22,11 @@ def join_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
             waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.concat_tables(waiting)
+
+
+def split_table(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows of ``table`` in chunks."""
+    return (table.slice(first, _ROWS) for first in range(0, len(table), _ROWS))
 
 
 def query(connection: duckdb.DuckDBPyConnection, sql: str, rows: pa.Table) -> pa.Table:

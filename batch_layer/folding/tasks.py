@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from batch_layer.folding.failures import keep_first
 from batch_layer.folding.plan import FoldPlan
 from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
-from batch_layer.folding.tables import join_tables, query
+from batch_layer.folding.tables import join_tables, query, split_table
 from batch_layer.folding.totals import add_up_events, add_up_states
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports
@@ -37,8 +38,12 @@ from hourline_core.sql.literals import identifier
 _TILES = 1_000_000
 """From this number of further tiles on, they are merged with the others. It grows with the number of groups."""
 _RANK = f"{SCRATCH_PREFIX}rank"
-READ, COUNTED, OF_METRIC = (f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "of_metric"))
-"""bigint: the numbers of events of an hour: all, those that count, and those that a metric counts."""
+READ, COUNTED, OF_METRIC, QUARANTINED = (
+    f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "of_metric", "quarantined")
+)
+"""bigint: the numbers of events of an hour: all, those that count, those that a metric counts, and those that it would
+count if no class failed for them.
+"""
 
 
 @dataclass
@@ -58,7 +63,9 @@ class FoldedEvents:
     tiles: list[pa.Table] = field(default_factory=list)
     totals: list[pa.Table] = field(default_factory=list)
     counts: list[pa.Table] = field(default_factory=list)
-    """HOUR, COUNTED, OF_METRIC."""
+    """HOUR, COUNTED, OF_METRIC, QUARANTINED."""
+    failures: list[pa.Table] = field(default_factory=list)
+    """Of each hour, the first events in quarantine, as ``keep_first`` gives them."""
     absolute: list[pa.Table] = field(default_factory=list)
     """HOUR, and the sum of the absolute values of each measure that adds doubles."""
 
@@ -98,7 +105,7 @@ class _Folder:
     def __init__(self, plan: FoldPlan) -> None:
         self._plan = plan
         self._connection = connect()
-        root = connect_for_folds([])
+        root = connect_for_folds(metric.tiles.aggregation.metric for metric in plan.metrics.values())
         self._tiles = {name: Fold(root, metric.tiles) for name, metric in plan.metrics.items()}
         without = "".join(f", count(*) - count({identifier(name)})" for name in plan.required)
         self._read = f"SELECT {HOUR}, count(*){without} FROM rows GROUP BY 1"
@@ -121,14 +128,22 @@ class _Folder:
 
     def _fold_metric(self, name: str, events: pa.Table, folded: FoldedEvents) -> None:
         metric, conditions = self._plan.metrics[name], self._plan.conditions
-        folded.tiles.append(self._tiles[name].fold(events).tiles)
+        of_chunk = self._tiles[name].fold(events)
+        folded.tiles.append(of_chunk.tiles)
         if sum(map(len, folded.tiles[1:])) > max(_TILES, len(folded.tiles[0])):
             folded.tiles = [self._tiles[name].merge(folded.tiles)]
         needed = {HOUR, *metric.totals.conditions, *chain(*metric.totals.values.values())}
         counted = _filter(events.select(list(needed)), conditions)
-        of_metric = _filter(counted, metric.totals.conditions[len(conditions) :])
+        of_metric = counted if of_chunk.quarantined is None else of_chunk.kept.select(list(needed))
+        of_metric = _filter(of_metric, metric.totals.conditions)
         folded.totals.append(add_up_events(metric.totals, of_metric))
-        folded.counts.append(_count(counted, of_metric))
+        counts = {COUNTED: counted[HOUR], OF_METRIC: of_metric[HOUR]}
+        if of_chunk.quarantined is None:
+            counts[QUARANTINED] = counted[HOUR].slice(0, 0)
+        else:
+            counts[QUARANTINED] = of_chunk.quarantined["hour"]
+            folded.failures.append(keep_first(self._connection, of_chunk.quarantined))
+        folded.counts.append(_count(counts))
         folded.absolute.append(_add_absolute(of_metric, metric.doubles))
 
     def _mark_first(self, events: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -147,7 +162,7 @@ class _Folder:
                 most = max(most, 2 * rows)
         if held:
             together = pa.concat_tables(held)
-            yield together.append_column(IS_FIRST, self._find_first(together))
+            yield from split_table(together.append_column(IS_FIRST, self._find_first(together)))
 
     def _find_first(self, rows: pa.Table) -> pa.Array:
         """Whether each event has no id, or is the first of its id and hour, by sequence and address."""
@@ -186,18 +201,13 @@ def _filter(events: pa.Table, conditions: Sequence[str]) -> pa.Table:
     return events
 
 
-def _count(counted: pa.Table, of_metric: pa.Table) -> pa.Table:
-    counts = [pc.value_counts(events[HOUR]) for events in (counted, of_metric)]
-    hours = pa.concat_arrays([of.field(0) for of in counts])
-    nothing = [np.zeros(len(of), np.int64) for of in counts]
-    numbers = [of.field(1) for of in counts]
-    return pa.table(
-        {
-            HOUR: hours,
-            COUNTED: pa.concat_arrays([numbers[0], pa.array(nothing[1])]),
-            OF_METRIC: pa.concat_arrays([pa.array(nothing[0]), numbers[1]]),
-        }
-    )
+def _count(hours: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+    """By HOUR, the number of its values in each column. An hour may have several rows."""
+    found = {name: pc.value_counts(of) for name, of in hours.items()}
+    names = np.repeat(list(found), [len(of) for of in found.values()])
+    numbers = pa.concat_arrays([of.field(1) for of in found.values()]).to_numpy()
+    columns = {name: np.where(names == name, numbers, 0) for name in found}
+    return pa.table({HOUR: pa.concat_arrays([of.field(0) for of in found.values()]), **columns})
 
 
 def _add_absolute(events: pa.Table, doubles: Mapping[str, str]) -> pa.Table:

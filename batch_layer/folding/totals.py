@@ -27,9 +27,9 @@ _WAYS: Mapping[MeasureKind, Sequence[str]] = {
     **dict.fromkeys(_VARIANCES, ("count", "mean", "variance")),
 }
 """By kind of measure, Arrow's aggregate over events for each state. That of M2 is its quotient with the number."""
-ADDED_UP = frozenset(_WAYS)
-"""The kinds of measures that are added up here."""
-_IS_NAN = f"{SCRATCH_PREFIX}is_nan_"
+_FIRST_LAST: tuple[MeasureKind, ...] = ("first", "last")
+"""Their states are structs, whose fields but the value are the order of the events. The first field is their time."""
+_IS_NAN, _ROW = f"{SCRATCH_PREFIX}is_nan_", f"{SCRATCH_PREFIX}row"
 
 
 def add_up_events(metric: ProjectedMetric, events: pa.Table) -> pa.Table:
@@ -42,11 +42,13 @@ def add_up_events(metric: ProjectedMetric, events: pa.Table) -> pa.Table:
             columns[name] = pc.fill_null(counts, False).cast(pa.int64())
         else:
             columns[name] = events[metric.values[name][0]]
-    added = _group(
-        pa.table(columns), [(name, way) for name, measure in measures.items() for way in _WAYS[measure.kind]]
-    )
+    ways = [(name, way) for name, measure in measures.items() for way in _WAYS.get(measure.kind, ())]
+    added = _group(pa.table(columns), ways)
     states = {"hour": added[HOUR]}
     for name, measure in measures.items():
+        if measure.kind in _FIRST_LAST:
+            states[name] = _choose_events(columns[HOUR], columns[name], added[HOUR], measure.kind)
+            continue
         found = [added[f"{name}_{way}"] for way in _WAYS[measure.kind]]
         if measure.kind in _VARIANCES:
             found[2] = pc.multiply(found[2], found[0].cast(pa.float64()))
@@ -66,12 +68,33 @@ def add_up_states(metric: ProjectedMetric, parts: Sequence[pa.Table]) -> pa.Tabl
             means[mean] = n
             rows = _with_deviations(rows, n, mean, m2)
         # Numbers of events, and sums, are added.
-        ways += [(column, "sum" if len(columns) > 1 else _WAYS[measure.kind][0]) for column in columns]
+        if measure.kind not in _FIRST_LAST:
+            ways += [(column, "sum" if len(columns) > 1 else _WAYS[measure.kind][0]) for column in columns]
     added = _group(rows, ways)
     states = {"hour": added[HOUR], **{column: added[f"{column}_{way}"] for column, way in ways}}
+    for name, measure in metric.aggregation.metric.measures.items():
+        if measure.kind in _FIRST_LAST:
+            states[name] = _choose_events(rows[HOUR], rows[name], added[HOUR], measure.kind)
     for mean, n in means.items():
         states[mean] = pc.divide(states[mean], states[n].cast(pa.float64()))
-    return pa.table(states).cast(schema)
+    return pa.table({name: states[name] for name in schema.names}).cast(schema)
+
+
+def _choose_events(
+    hours: pa.ChunkedArray, events: pa.ChunkedArray, wanted: pa.ChunkedArray, kind: MeasureKind
+) -> pa.ChunkedArray:
+    """For each of the ``wanted`` hours, the first or the last of the ``events`` that are not null; null without one."""
+    order = [field.name for field in events.type][:-1]
+    rows = {name: pc.struct_field(events, name) for name in order} | {_ROW: np.arange(len(events)), HOUR: hours}
+    there = pa.table(rows).filter(pc.is_valid(events))
+    way, direction = ("min", "ascending") if kind == "first" else ("max", "descending")
+    times = _group(there, [(order[0], way)])
+    time = times[f"{order[0]}_{way}"].combine_chunks()
+    of_row = time.take(pc.index_in(there[HOUR], times[HOUR].combine_chunks()))
+    nearest = there.filter(pc.equal(there[order[0]], of_row)).sort_by([(name, direction) for name in order])
+    chosen = _group(nearest, [(_ROW, "first")])
+    places = pc.index_in(wanted, chosen[HOUR].combine_chunks())
+    return events.take(chosen[f"{_ROW}_first"].combine_chunks().take(places))
 
 
 def _with_deviations(rows: pa.Table, n: str, mean: str, m2: str) -> pa.Table:

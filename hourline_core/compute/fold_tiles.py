@@ -41,6 +41,8 @@ class Folded:
     """What becomes of events in one metric."""
 
     tiles: pa.Table
+    kept: pa.Table
+    """The events that no class of the metric fails for."""
     quarantined: pa.Table | None
     """The events that a class of the metric fails for, as rows of the quarantine table without their sequence. None:
     there are none.
@@ -68,9 +70,9 @@ class Fold:
         """
         tiles = self._compute(events)
         if not find_failed(self._metric.aggregation.metric, tiles):
-            return Folded(tiles, None)
+            return Folded(tiles, events, None)
         kept, quarantined = split_off(self._metric, events)
-        return Folded(self._compute(kept), quarantined) if quarantined.num_rows else Folded(tiles, None)
+        return Folded(self._compute(kept), kept, quarantined) if quarantined.num_rows else Folded(tiles, events, None)
 
     def merge(self, tiles: Sequence[pa.Table]) -> pa.Table:
         """``tiles`` of several parts of the events as those of all of them."""

@@ -187,7 +187,6 @@ def aggregation(source: Source) -> AggregationPlan:
 def make_plans(source: Source, archive: DeltaTable) -> tuple[FoldPlan, ReadPlan]:
     projection = Projection([aggregation(source)])
     plan = plan_fold(source, projection)
-    assert plan
     read = plan_read(plan, projection, archive, {}, WANTED, CUTOFF)
     assert read
     return plan, read

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from batch_layer.folding.plan import plan_fold
+from batch_layer.folding.totals import add_up_events
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.aggregates.user_classes.fold_class import ORDER
 from hourline_core.compute.aggregation import plan_aggregation
@@ -165,11 +167,28 @@ def compare_folds(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
     projected = projection.add_to(events).toArrow()
     counted = apply_where(with_derived(events.where(F.col(OUTCOME) == "accepted"), SOURCE), SOURCE)
     connection = connect_for_folds(METRICS)
+    accepted = with_outcome(projected, "accepted")
+    for metric in plan_fold(SOURCE, projection).metrics.values():
+        of_hours, counting = metric.totals, accepted
+        for condition in of_hours.conditions:
+            counting = counting.filter(counting[condition])
+        by_arrow, by_duckdb = (
+            groups(rows.to_pylist(), [])
+            for rows in (add_up_events(of_hours, counting), Fold(connection, of_hours).fold(accepted).tiles)
+        )
+        assert by_arrow.keys() == by_duckdb.keys()
+        different = {
+            (key, column): (state, by_duckdb[key][column])
+            for key, states in by_arrow.items()
+            for column, state in states.items()
+            if not equal(state, by_duckdb[key][column])
+        }
+        assert not different, of_hours.aggregation.metric.name
     for aggregation in aggregations:
         dimensions = aggregation.metric.tile_columns
         of_spark = groups(aggregation.tiles(counted).toArrow().cast(aggregation.schema).to_pylist(), dimensions)
         fold = Fold(connection, projection.metrics[aggregation.name])
-        folded = groups(fold.fold(with_outcome(projected, "accepted")).tiles.to_pylist(), dimensions)
+        folded = groups(fold.fold(accepted).tiles.to_pylist(), dimensions)
         assert folded.keys() == of_spark.keys(), aggregation.metric.name
         for key, states in of_spark.items():
             for column, state in states.items():

@@ -1,8 +1,8 @@
-"""The events of a metric, counted in one Spark job by hour and dimensions and by hour alone, beside plain Python."""
+"""The events of a metric, folded by hour and dimensions and by hour alone in tasks of Spark, beside plain Python."""
 
 import math
 import pickle
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -23,31 +23,32 @@ from batch_layer.folding import shares
 from batch_layer.folding.plan import plan_fold, plan_read
 from batch_layer.folding.run import ArchiveFold, FrameFold
 from batch_layer.job import Job
-from batch_layer.read_archive import ArchivedEvents, keep_counted
-from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals
-from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from batch_layer.read_archive import ArchivedEvents
+from batch_layer.tiles_and_totals import HourTotals
+from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.projection import Projection
+from hourline_core.compute.resolve import empty_events
 from hourline_core.compute.tasks import run_tasks
 from hourline_core.compute.worker_database import open_database
 from hourline_core.errors import TableError
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline_core.model.scratch_columns import COUNTS, EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC, TOPIC_ID
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.data_files import data_files
 from tests.protocol import test_folding as folding
 from tests.support.user_classes import user_measure
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(3)]
-FIELDS = {"shop": "string", "rate": "double", "big": "long"}
+FIELDS = {"shop": "string", "rate": "double", "big": "long", "counted": "boolean"}
 SOURCE = Source(
     name="sales",
     topic="sales",
     fields={"at": Field(type="string"), **{name: Field(type=kind) for name, kind in FIELDS.items()}},
     event_time=EventTime(expression="at"),
+    where="counted",
 )
 MEASURES = ["count", "sum(big)", "sum(rate)", "mean(rate)", "min(big)", "max(shop)", "distinct(big)"]
 MEASURES += ["quantile(rate, 0.5)", "count where big > 0", "any(rate > 0)", "last(shop)"]
-# The dimensions are null for whole hours in the job, and events may have such values, too.
 METRIC = Metric(
     name="turnover",
     source="sales",
@@ -61,7 +62,7 @@ METRIC = Metric(
 ROW = st.fixed_dictionaries(
     {
         HOUR: st.sampled_from(HOURS[:2]),
-        COUNTS: st.booleans(),
+        "counted": st.booleans(),
         "shop": st.none() | st.sampled_from(["", "a", "b"]),
         # Sums of quarters do not depend on their order.
         "rate": st.none() | st.sampled_from([0.0, -0.0, math.nan]) | st.integers(-40, 40).map(lambda n: n / 4),
@@ -85,18 +86,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(ROW, max_size=30))
-def test_both_groupings_count_each_event_once(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
-    kinds = {HOUR: "timestamp", COUNTS: "boolean", **{name: SOURCE.fields[name].spark_type for name in FIELDS}}
+def test_tiles_and_totals_count_each_event_once(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
+    kinds = {HOUR: "timestamp", **{name: SOURCE.fields[name].spark_type for name in FIELDS}}
     schema = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
     # The offset alone says which event is the last.
     numbered = [(*(row[name] for name in kinds), number) for number, row in enumerate(rows)]
     events = spark.createDataFrame(numbered, f"{schema}, {OFFSET} bigint")
-    events = events.withColumns({EVENT_TIME: F.col(HOUR), PARTITION: F.lit(0), PLACE: F.lit(0), TOPIC: F.lit("sales")})
-    aggregation = plan_aggregation(spark, SOURCE, METRIC)
-    tiles, totals = compute_tiles_and_totals(aggregation, events)
-    alone = aggregation.tiles(keep_counted(events)).toArrow().cast(aggregation.schema)
-    assert by_group(tiles) == by_group(alone)
-    check_totals(aggregation, totals, rows)
+    known = {EVENT_TIME: F.col(HOUR), PARTITION: F.lit(0), PLACE: F.lit(0), TOPIC: F.lit("sales")}
+    nulls = {of.name: F.lit(None).cast(of.dataType) for of in empty_events(spark, SOURCE).schema}
+    events = events.withColumns({**{name: of for name, of in nulls.items() if name not in events.columns}, **known})
+    events = events.withColumn(TOPIC_ID, F.lit("sales"))
+    projection = Projection([plan_aggregation(spark, SOURCE, METRIC)])
+    tiles, totals = FrameFold.of(SOURCE, projection, events, len(rows)).run(spark)["turnover"]
+    groups = Counter(
+        (row[HOUR], row["shop"], text_of(row["rate"])) for row in rows if row["counted"] and row["big"] not in (None, 7)
+    )
+    assert {(row["hour"], row["shop"], text_of(row["rate"])): row["m0"] for row in tiles.to_pylist()} == groups
+    check_totals(totals, rows)
 
 
 @pytest.mark.parametrize("values", [(-0.0, 0.0), (0.0, -0.0), (-0.0,)])
@@ -165,11 +171,11 @@ def test_events_that_tasks_or_spark_read_are_folded_as_a_naive_pass_finds(
     )
     projection = Projection([plan_aggregation(spark, source, folding.METRIC)])
     plan = plan_fold(source, projection)
-    assert plan
     read = plan_read(plan, projection, archive, {}, folding.WANTED, folding.CUTOFF)
     assert read
-    frame = ArchivedEvents(job, source, folding.WANTED, folding.CUTOFF).project(projection, plan.columns)
-    for one in (ArchiveFold(plan, read, archive), FrameFold(plan, frame, sum(map(len, files)))):
+    events_read = ArchivedEvents(job, source, folding.WANTED, folding.CUTOFF).with_fields()
+    frame = FrameFold.of(source, projection, events_read, sum(map(len, files)))
+    for one in (ArchiveFold(plan, read, archive), frame):
         with patch.object(shares, "ROWS_WITH_IDS", rows):
             folded = one.run(spark)
         folding.check(source, list(chain(*events)), *folded["turnover"])
@@ -204,13 +210,13 @@ def enumerate_events(file: int, events: list[folding.Event]) -> Iterator[tuple[f
     return ((event, (file, place)) for place, event in enumerate(events))
 
 
-def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[dict[str, Any]]) -> None:
+def check_totals(totals: HourTotals, rows: list[dict[str, Any]]) -> None:
     of_hour: dict[datetime, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         of_hour[row[HOUR]].append(row)
     measured = {row["hour"]: row for row in totals.rows.to_pylist()}
     for hour in HOURS:
-        counting = [row for row in of_hour[hour] if row[COUNTS]]
+        counting = [row for row in of_hour[hour] if row["counted"]]
         wanted = [row for row in counting if row["big"] is not None and row["big"] != 7]
         found = [of.get(hour, 0) for of in (totals.read, totals.counted, totals.of_metric)]
         assert found == [len(of_hour[hour]), len(counting), len(wanted)]
@@ -233,6 +239,6 @@ def check_totals(aggregation: AggregationPlan, totals: HourTotals, rows: list[di
         assert size is None or size == pytest.approx(sum(rates), nan_ok=True)
 
 
-def by_group(tiles: pa.Table) -> list[str]:
-    """The tiles as text, in one order: not-a-number is not equal to itself."""
-    return sorted(map(str, tiles.to_pylist()))
+def text_of(rate: float | None) -> str:
+    """A dimension: both zeros are one, and so is NaN."""
+    return str(rate if rate is None else rate + 0.0)

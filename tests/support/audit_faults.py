@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.audit.validator import Validator
-from batch_layer.read_archive import ArchivedEvents
+from batch_layer.folding import plan
+from batch_layer.folding.plan import FoldedMetric
+from batch_layer.folding.run import Result, merge_shares
 from batch_layer.stage import StagedMetric, stage_metric
-from batch_layer.tiles_and_totals import HourTotals, compute_tiles_and_totals
 from hourline_core.compute.archive import from_archive
-from hourline_core.model.scratch_columns import COUNTS
 from tests.support.audited_project import FIRST, SECOND
 from tests.support.stack_project import StackProject
 
@@ -37,12 +37,14 @@ def damaged_archive(project: StackProject) -> Iterator[None]:
 def wrong_tiles(changes: Mapping[str, Callable[[pa.Table, pa.Table], pa.Table]]) -> Iterator[None]:
     """The aggregation is at fault: the change of a metric is given the tiles of the other hours and those of FIRST."""
 
-    def faulty(aggregation: Any, events: Any) -> tuple[pa.Table, HourTotals]:
-        tiles, totals = compute_tiles_and_totals(aggregation, events)
-        change = changes.get(aggregation.metric.name)
-        return (change(*split(tiles)) if change else tiles), totals
+    def faulty(*of: Any) -> Result:
+        merged = merge_shares(*of)
+        return {
+            name: (changes[name](*split(tiles)) if name in changes else tiles, totals)
+            for name, (tiles, totals) in merged.items()
+        }
 
-    with patch("batch_layer.aggregate.compute_tiles_and_totals", faulty):
+    with patch("batch_layer.folding.run.merge_shares", faulty):
         yield
 
 
@@ -55,13 +57,12 @@ def split(tiles: pa.Table) -> tuple[pa.Table, pa.Table]:
 @contextmanager
 def events_not_read() -> Iterator[None]:
     """Spark leaves out some events of FIRST, so its tiles and its totals agree."""
-    mark_counted = ArchivedEvents.mark_counted
 
-    def faulty(events: ArchivedEvents) -> Any:
+    def faulty(events: DataFrame, source: Any) -> DataFrame:
         missed = f"_hourline_hour = timestamp '{FIRST:%Y-%m-%d %H:%M:%S}' AND depot = 'north'"
-        return mark_counted(events).where(f"NOT coalesce({missed}, false)")
+        return from_archive(events, source).where(f"NOT coalesce({missed}, false)")
 
-    with patch.object(ArchivedEvents, "mark_counted", faulty):
+    with patch("batch_layer.read_archive.from_archive", faulty):
         yield
 
 
@@ -77,9 +78,16 @@ def a_required_field_is_not_read() -> Iterator[None]:
 
 
 @contextmanager
-def wrong_condition(condition: Callable[[Any], str]) -> Iterator[None]:
-    """The tiles have the events that fulfil ``condition`` of a metric."""
-    with patch("batch_layer.tiles_and_totals._in_tiles", lambda metric: F.expr(condition(metric))):
+def wrong_conditions() -> Iterator[None]:
+    """The tiles of a metric with a condition have the events that do not fulfil it, those of another all events."""
+    folded = plan._folded
+
+    def faulty(*of: Any) -> FoldedMetric:
+        right = folded(*of)
+        kept = right.tiles.conditions[:-1] if right.tiles.aggregation.metric.where else ()
+        return replace(right, tiles=replace(right.tiles, conditions=kept))
+
+    with patch.object(plan, "_folded", faulty):
         yield
 
 
@@ -110,7 +118,7 @@ def every_fault(project: StackProject) -> dict[str, tuple[AbstractContextManager
         "events are not read": (events_not_read(), {FIRST}),
         "a required field is not read": (a_required_field_is_not_read(), {FIRST, SECOND}),
         "events that do not count are in the tiles, or those of the other metric": (
-            wrong_condition(lambda metric: COUNTS if metric.where else "true"),
+            wrong_conditions(),
             {FIRST, SECOND},
         ),
         "a row is lost when it is staged, or there are no rows": (a_tile_is_lost_or_all_are(), {FIRST}),
