@@ -7,9 +7,9 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from batch_layer.hour_totals import HourTotals, no_totals
 from batch_layer.job import Job
 from batch_layer.read_archive import SourceEvents
-from batch_layer.tiles_and_totals import HourTotals, no_totals
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Metric, Source

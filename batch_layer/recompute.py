@@ -5,8 +5,7 @@ A job is a pipeline, in which each step hands one object on:
     plan       plan.py, job.py  PlannedHour    which hours, and why; ``Job``: those still to recompute, in one snapshot
     decode     decoding/        ChangedHours   records that another declaration has decoded, decoded anew
     read       read_archive.py  SourceEvents   the archived events of these hours, up to the cutoff
-    aggregate  aggregate.py     SourceTiles    the tiles of each metric, and totals by hour (folding/, or
-                                               tiles_and_totals.py)
+    aggregate  aggregate.py     SourceTiles    the tiles of each metric, and totals by hour (folding/)
     stage      stage.py         StagedSource   the tiles, as read back from the staged tables
     audit      audit/           AuditedSource  what Great Expectations found, and which hours are blocked
     publish    publish.py       Recomputed     final and coverage, with the drift (drift/) and the findings

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batch_layer.aggregate import MetricTiles, SourceTiles
+from batch_layer.hour_totals import HourTotals
 from batch_layer.read_archive import SourceEvents
-from batch_layer.tiles_and_totals import HourTotals
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project
 from hourline_core.storage import commits

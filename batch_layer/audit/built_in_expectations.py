@@ -16,7 +16,7 @@ import pyarrow as pa
 from batch_layer.audit.declared_expectations import Check
 from batch_layer.audit.facts import ArchivedCounts
 from batch_layer.audit.history_bounds import Known, compute_bounds, is_number
-from batch_layer.tiles_and_totals import HourTotals, doubles, without_sketches
+from batch_layer.hour_totals import HourTotals, doubles, without_sketches
 from hourline_core.aggregates import TOLERANCE, aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Metric, Source

@@ -1,6 +1,6 @@
 """The facts that the audit knows of each hour, to be compared: counts of the archive by DuckDB, and of the tiles.
 
-What Spark has counted of the events is in ``batch_layer.tiles_and_totals``.
+What Spark has counted of the events is in ``batch_layer.hour_totals``.
 """
 
 from collections import Counter

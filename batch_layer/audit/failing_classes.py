@@ -19,7 +19,7 @@ from batch_layer.audit.declared_expectations import Check
 from batch_layer.audit.facts import as_frame
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.validator import Validation, Validator
-from batch_layer.tiles_and_totals import HourTotals
+from batch_layer.hour_totals import HourTotals
 from hourline_core.aggregates import StateColumn
 from hourline_core.aggregates.keyed_fold import KeyedFold
 from hourline_core.aggregates.user_defined import UserDefined, user_defined_of

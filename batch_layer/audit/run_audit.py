@@ -19,8 +19,8 @@ from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.validator import Validation, Validator
 from batch_layer.audit.volume import Arrivals, compare_volume, read_arrivals
 from batch_layer.audit.window_results import validate_windows
+from batch_layer.hour_totals import without_sketches
 from batch_layer.stage import StagedMetric, StagedSource
-from batch_layer.tiles_and_totals import without_sketches
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import expectations_hash

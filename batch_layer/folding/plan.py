@@ -8,7 +8,7 @@ from itertools import chain
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from batch_layer.tiles_and_totals import columns_in_both, doubles, without_sketches
+from batch_layer.hour_totals import doubles, rows_schema, without_sketches
 from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.compute.native_expressions import translate_all
 from hourline_core.compute.projection import ProjectedMetric, Projection
@@ -145,14 +145,13 @@ def plan_read(
 def _folded(tiles: ProjectedMetric, first: tuple[str, ...]) -> FoldedMetric:
     plan = tiles.aggregation
     metric: Metric = without_sketches(plan.metric)
-    schema = pa.schema([plan.schema.field(name) for name in ("hour", *columns_in_both(plan))])
     values = {name: tiles.values[name] for name in metric.stored_measures}
     conditions = (*first, *tiles.conditions)
     return FoldedMetric(
         replace(tiles, conditions=conditions),
         replace(
             tiles,
-            aggregation=replace(plan, metric=metric, schema=schema),
+            aggregation=replace(plan, metric=metric, schema=rows_schema(plan)),
             conditions=conditions,
             keys={},
             values=values,

@@ -17,7 +17,7 @@ from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold
 from batch_layer.folding.shares import divide_archive, number_of_tasks
 from batch_layer.folding.tasks import COUNTED, OF_METRIC, QUARANTINED, READ, FoldedShare, work_on_events, work_on_shares
 from batch_layer.folding.totals import add_up_states
-from batch_layer.tiles_and_totals import HourTotals, magnitudes
+from batch_layer.hour_totals import HourTotals, magnitudes
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.projection import Projection
@@ -81,7 +81,7 @@ class FrameFold:
         projected = projection.add_to(events)
         there = {name.casefold() for name in projected.columns}
         # A field that was declared after the last micro-batch is no column yet.
-        missing = {name: F.lit(None).cast("string") for name in plan.columns if name.casefold() not in there}
+        missing = {name: F.lit(None).cast("string") for name in plan.required if name.casefold() not in there}
         chosen = projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in plan.columns))
         return cls(plan, chosen, rows)
 

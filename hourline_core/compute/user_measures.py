@@ -27,7 +27,6 @@ def register_functions(spark: SparkSession, measure: UserMeasure) -> None:
 
     - ``fold_…(group, arguments…, topic, partition, offset)``: see ``fold_batch``
     - ``merge_…(folded)``: the merged state of a list of these
-    - ``blame_…(arguments…)``: see ``UserClass.blame_events``
 
     Raises UnusableClassError.
     """
@@ -35,7 +34,6 @@ def register_functions(spark: SparkSession, measure: UserMeasure) -> None:
     functions = (
         ("fold", _fold(measure), _folded_type(state)),
         ("merge", _merge(measure), state),
-        ("blame", _blame(measure), pa.string()),
     )
     for step, function, of in functions:
         # The kind of function is told by its type hints, or Spark warns.
@@ -58,13 +56,6 @@ def _merge(measure: UserMeasure) -> Callable[[pa.Array], pa.Array]:
         return loaded.merge_all(pa.ListArray.from_arrays(pc.cumulative_sum(lengths), states))
 
     return merge
-
-
-def _blame(measure: UserMeasure) -> Callable[..., pa.Array]:
-    def blame(*arguments: pa.Array) -> pa.Array:
-        return pa.array(load_class(measure).blame_events(arguments), pa.string())
-
-    return blame
 
 
 def _folded_type(state: pa.DataType) -> pa.DataType:

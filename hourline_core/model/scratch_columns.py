@@ -76,11 +76,6 @@ IS_FIRST = "_hourline_is_first"
 """boolean: whether an archived event is the first one of its id and hour."""
 COUNTS = "_hourline_counts"
 """boolean: whether an archived event counts in results."""
-FAILURE = "_hourline_failure"
-"""struct<measure: string, file: string, message: string>: why an event is in quarantine for a metric; null if it is
-not.
-"""
-
 GROUP = "_hourline_group"
 """struct: what rows are grouped by in Spark; null for a row that is left out."""
 

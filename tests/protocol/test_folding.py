@@ -23,7 +23,7 @@ from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
 from batch_layer.folding.run import merge_shares
 from batch_layer.folding.shares import Share, divide_archive
 from batch_layer.folding.tasks import FoldedShare, work_on_shares
-from batch_layer.tiles_and_totals import HourTotals, without_sketches
+from batch_layer.hour_totals import HourTotals, without_sketches
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute import fold_tiles
 from hourline_core.compute.aggregation import AggregationPlan

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.deduplication import mark_first
-from batch_layer.tiles_and_totals import compute_tiles_and_totals
+from batch_layer.folding.run import FrameFold
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import find_unresolved
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
@@ -24,7 +24,6 @@ from hourline_core.compute.resolve import empty_events, with_derived
 from hourline_core.compute.validation import validate
 from hourline_core.model import Project, Settings, Source, load_project
 from hourline_core.model.scratch_columns import (
-    COUNTS,
     EVENT_TIME,
     HOUR,
     ID,
@@ -176,9 +175,8 @@ def of_both_layers(spark: SparkSession, project: Project, name: str) -> list[dic
     projection = Projection([aggregation])
     projected = projection.add_to(events).toArrow()
     folded = Fold(connect_for_folds([metric]), projection.metrics[aggregation.name]).fold(projected).tiles
-    derived = with_derived(events, source)
-    condition = F.expr(f"hourline_attempt({source.where or 'true'})")
-    of_batch, _ = compute_tiles_and_totals(aggregation, derived.withColumn(COUNTS, F.coalesce(condition, F.lit(False))))
+    archived = events.withColumns({SEQUENCE: F.lit(1).cast("bigint"), TOPIC_ID: F.lit("s")})
+    of_batch, _ = FrameFold.of(source, projection, archived, 1).run(spark)[name]
     one, other = (groups(rows.to_pylist(), metric.tile_columns) for rows in (folded, of_batch))
     assert one.keys() == other.keys(), name
     for key, states in one.items():

@@ -19,17 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from batch_layer.tiles_and_totals import compute_tiles_and_totals
+from batch_layer.folding.run import FrameFold
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.archive import read_version
 from hourline_core.compute.check import find_unresolved
 from hourline_core.compute.explode import explode
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.projection import Projection
-from hourline_core.compute.resolve import empty_events, with_derived
+from hourline_core.compute.resolve import empty_events
 from hourline_core.model import Metric, Project, Settings, Source, load_project
 from hourline_core.model.scratch_columns import (
-    COUNTS,
     EVENT_TIME,
     HOUR,
     ID,
@@ -40,6 +39,8 @@ from hourline_core.model.scratch_columns import (
     PARTITION,
     PLACE,
     REASON,
+    SEQUENCE,
+    TOPIC_ID,
     VALUE,
     VALUE_CRC,
 )
@@ -164,12 +165,13 @@ def test_each_type_is_refused_or_has_equal_results_in_both_layers(
     projection = Projection(aggregations)
     projected = projection.add_to(events).toArrow()
     connection = connect_for_folds(metrics)
-    counted = with_derived(events.withColumn(COUNTS, F.lit(True)), source)
+    archived = events.withColumns({SEQUENCE: F.lit(1).cast("bigint"), TOPIC_ID: F.lit("s")})
+    by_batch_layer = FrameFold.of(source, projection, archived, 1).run(spark)
     for aggregation in aggregations:
         columns = aggregation.metric.tile_columns
         folded = Fold(connection, projection.metrics[aggregation.name]).fold(projected).tiles
         of_speed = groups(folded.to_pylist(), columns)
-        of_batch, _ = compute_tiles_and_totals(aggregation, counted)
+        of_batch, _ = by_batch_layer[aggregation.metric.name]
         assert of_speed.keys() == groups(of_batch.to_pylist(), columns).keys()
         for key, states in groups(of_batch.to_pylist(), columns).items():
             for column, state in states.items():

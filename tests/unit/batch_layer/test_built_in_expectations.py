@@ -9,7 +9,7 @@ import pytest
 from batch_layer.audit.built_in_expectations import compare_metric, measure_deviation, measure_distance_beyond
 from batch_layer.audit.facts import ArchivedCounts
 from batch_layer.audit.validator import Validator
-from batch_layer.tiles_and_totals import HourTotals
+from batch_layer.hour_totals import HourTotals
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model.hours import hour_text
 from tests.support.bare_tables import METRICS, SOURCE, TILE_SCHEMA

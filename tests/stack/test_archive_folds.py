@@ -22,9 +22,9 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from batch_layer.folding import shares
 from batch_layer.folding.plan import plan_fold, plan_read
 from batch_layer.folding.run import ArchiveFold, FrameFold
+from batch_layer.hour_totals import HourTotals
 from batch_layer.job import Job
 from batch_layer.read_archive import ArchivedEvents
-from batch_layer.tiles_and_totals import HourTotals
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import empty_events
