@@ -87,17 +87,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(ROW, max_size=30))
 def test_tiles_and_totals_count_each_event_once(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
-    kinds = {HOUR: "timestamp", **{name: SOURCE.fields[name].spark_type for name in FIELDS}}
-    schema = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-    # The offset alone says which event is the last.
-    numbered = [(*(row[name] for name in kinds), number) for number, row in enumerate(rows)]
-    events = spark.createDataFrame(numbered, f"{schema}, {OFFSET} bigint")
-    known = {EVENT_TIME: F.col(HOUR), PARTITION: F.lit(0), PLACE: F.lit(0), TOPIC: F.lit("sales")}
-    nulls = {of.name: F.lit(None).cast(of.dataType) for of in empty_events(spark, SOURCE).schema}
-    events = events.withColumns({**{name: of for name, of in nulls.items() if name not in events.columns}, **known})
-    events = events.withColumn(TOPIC_ID, F.lit("sales"))
-    projection = Projection([plan_aggregation(spark, SOURCE, METRIC)])
-    tiles, totals = FrameFold.of(SOURCE, projection, events, len(rows)).run(spark)["turnover"]
+    tiles, totals = fold(spark, METRIC, rows)
     groups = Counter(
         (row[HOUR], row["shop"], text_of(row["rate"])) for row in rows if row["counted"] and row["big"] not in (None, 7)
     )
@@ -109,9 +99,8 @@ def test_tiles_and_totals_count_each_event_once(spark: SparkSession, rows: list[
 def test_a_minimum_or_maximum_among_zeros_is_zero_without_a_sign(spark: SparkSession, values: tuple[float]) -> None:
     measures = {kind: Measure(kind=kind, argument="rate") for kind in ("min", "max")}
     metric = Metric(name="zeros", source="sales", dimensions={"big": "big"}, measures=measures)
-    rows = [(HOURS[0], True, value, place) for place, value in enumerate(values)]
-    events = spark.createDataFrame(rows, f"{HOUR} timestamp, {COUNTS} boolean, rate double, big bigint")
-    tiles, totals = compute_tiles_and_totals(plan_aggregation(spark, SOURCE, metric), events)
+    row = {HOUR: HOURS[0], "counted": True, "shop": None}
+    tiles, totals = fold(spark, metric, [{**row, "rate": value, "big": big} for big, value in enumerate(values)])
     found = [str(row[kind]) for table in (tiles, totals.rows) for row in table.to_pylist() for kind in measures]
     assert found == ["0.0"] * 2 * (len(values) + 1)
 
@@ -208,6 +197,21 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> float:
 
 def enumerate_events(file: int, events: list[folding.Event]) -> Iterator[tuple[folding.Event, tuple[int, int]]]:
     return ((event, (file, place)) for place, event in enumerate(events))
+
+
+def fold(spark: SparkSession, metric: Metric, rows: list[dict[str, Any]]) -> tuple[pa.Table, HourTotals]:
+    """The tiles and totals of events."""
+    kinds = {HOUR: "timestamp", **{name: SOURCE.fields[name].spark_type for name in FIELDS}}
+    schema = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    # The offset alone says which event is the last.
+    numbered = [(*(row[name] for name in kinds), number) for number, row in enumerate(rows)]
+    events = spark.createDataFrame(numbered, f"{schema}, {OFFSET} bigint")
+    known = {EVENT_TIME: F.col(HOUR), PARTITION: F.lit(0), PLACE: F.lit(0), TOPIC: F.lit("sales")}
+    nulls = {of.name: F.lit(None).cast(of.dataType) for of in empty_events(spark, SOURCE).schema}
+    events = events.withColumns({**{name: of for name, of in nulls.items() if name not in events.columns}, **known})
+    events = events.withColumn(TOPIC_ID, F.lit("sales"))
+    projection = Projection([plan_aggregation(spark, SOURCE, metric)])
+    return FrameFold.of(SOURCE, projection, events, len(rows)).run(spark)[metric.name]
 
 
 def check_totals(totals: HourTotals, rows: list[dict[str, Any]]) -> None:
