@@ -1,4 +1,5 @@
-"""Deduplication in a recompute: which event of an id counts in an hour, exactly, among all that the archive holds.
+"""Deduplication by Spark, for expectations on events and for drift: which event of an id counts in an hour, exactly,
+among all that the archive holds. The fold does the same in its tasks (``batch_layer/folding/tasks.py``).
 
 The speed layer's is in ``speed_layer/intake/deduplication.py``: it compares each event with the ids it holds in memory.
 """

@@ -49,7 +49,7 @@ class ProgressCount:
     def _tell_now(self, decoding: str | None = None) -> None:
         now = self._clock()
         done, of = _add(self._before, self._done), _add(self._before, self._all)
-        # By events, since they take the time. Of hours without events, each counts like one event.
+        # By events, since they take the time. Each hour counts as one more, so that hours without events count, too.
         finished = sum(self._done)
         left = (now - self._started) * ((sum(of) - sum(done)) / finished) if finished else self._estimated
         self._tell(RecomputeProgress(now, done, of, left, decoding))

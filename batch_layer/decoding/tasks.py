@@ -20,7 +20,7 @@ from hourline_core.model.decoding import Decoding
 from hourline_core.storage.data_files import file_system
 from hourline_core.storage.file_if_rows import FileIfRows
 from hourline_core.storage.file_ranges import FileRange
-from hourline_core.storage.file_slices import FileSlice, divide, join_batches, read_slices
+from hourline_core.storage.file_slices import FileSlice, divide, join_tables, read_slices
 from hourline_core.storage.new_files import NewFile
 
 _ROWS_OF_TASK = 10_000
@@ -99,7 +99,7 @@ def _decode_slices(plan: bytes, chunk: Chunk, slices: Sequence[_Slices], batches
 
 def _write_batches(table: DecodedTable, batches: Iterable[pa.RecordBatch]) -> bytes:
     file = _new_file(table)
-    for rows in join_batches(batches):
+    for rows in join_tables(pa.Table.from_batches([batch]) for batch in batches):
         _write(file, rows)
     return pickle.dumps(file.close())
 

@@ -5,23 +5,16 @@ from collections.abc import Iterable, Iterator
 import duckdb
 import pyarrow as pa
 
+from hourline_core.storage.file_slices import join_tables
+
 _ROWS = 400_000
 _BYTES = 256 << 20
 """A chunk, which is folded at once, ends when it has reached one of both."""
 
 
-def join_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def join_chunks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The rows of ``tables`` in chunks."""
-    waiting: list[pa.Table] = []
-    rows = size = 0
-    for table in tables:
-        waiting.append(table)
-        rows, size = rows + table.num_rows, size + table.nbytes
-        if rows >= _ROWS or size >= _BYTES:
-            yield pa.concat_tables(waiting)
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield pa.concat_tables(waiting)
+    return join_tables(tables, _ROWS, _BYTES)
 
 
 def split_table(table: pa.Table) -> Iterator[pa.Table]:

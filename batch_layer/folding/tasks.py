@@ -17,7 +17,7 @@ from batch_layer.folding.failures import keep_first
 from batch_layer.folding.plan import FoldPlan
 from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
-from batch_layer.folding.tables import join_tables, query, split_table
+from batch_layer.folding.tables import join_chunks, query, split_table
 from batch_layer.folding.totals import add_up_events, add_up_states
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports
@@ -88,7 +88,7 @@ def work_on_events(plan: bytes, batches: Iterable[pa.RecordBatch]) -> bytes:
     pickled FoldedShare.
     """
     (folder, _), folded = _prepare(plan), FoldedShare()
-    folder.fold(join_tables(map(pa.table, batches)), folded)
+    folder.fold(join_chunks(pa.Table.from_batches([batch]) for batch in batches), folded)
     return pickle.dumps(folded)
 
 

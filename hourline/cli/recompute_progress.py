@@ -15,8 +15,8 @@ _LONG = timedelta(minutes=1)
 
 @contextmanager
 def recompute_progress(doing: str) -> Iterator[Callable[[RecomputeProgress], None]]:
-    """Show the progress of a recompute within the block. Yields a function to call with it. What is done in one step
-    has no progress to show where there is no bar.
+    """Show the progress of a recompute within the block. Yields a function to call with it. Where there is no bar,
+    a recompute that is done in one step shows no progress.
     """
     first: Work | None = None
     steps = 0

@@ -56,21 +56,24 @@ def read_slices(
             groups = _row_groups(file.metadata, first, end, by, lowest, highest)
             if groups:
                 batches = file.iter_batches(_batch_size(file.metadata, groups), groups, names, use_threads=False)
-                yield from (with_schema(rows, schema) for rows in join_batches(batches))
+                yield from (
+                    with_schema(rows, schema)
+                    for rows in join_tables(pa.Table.from_batches([batch]) for batch in batches)
+                )
 
 
-def join_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The rows of ``batches`` in tables of a bounded size."""
-    waiting: list[pa.RecordBatch] = []
+def join_tables(tables: Iterable[pa.Table], most_rows: int = _ROWS, most_bytes: int = _BYTES) -> Iterator[pa.Table]:
+    """The rows of ``tables`` in tables of a bounded size: one ends when it has reached one of the bounds."""
+    waiting: list[pa.Table] = []
     rows = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _ROWS or size >= _BYTES:
-            yield pa.Table.from_batches(waiting)
+    for table in tables:
+        waiting.append(table)
+        rows, size = rows + table.num_rows, size + table.nbytes
+        if rows >= most_rows or size >= most_bytes:
+            yield pa.concat_tables(waiting)
             waiting, rows, size = [], 0, 0
     if rows:
-        yield pa.Table.from_batches(waiting)
+        yield pa.concat_tables(waiting)
 
 
 def _row_groups(written: pq.FileMetaData, first: int, end: int, by: str, lowest: Any, highest: Any) -> list[int]:

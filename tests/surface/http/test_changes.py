@@ -14,7 +14,7 @@ from hourline_core.ledger.finding import Finding
 from hourline_core.ledger.findings import record_findings
 from hourline_core.model.hours import HOUR
 from serving_layer.http.server import Server
-from tests.support.bare_tables import BASE, SOURCE, BareTables, hour
+from tests.support.bare_tables import BASE, SHOP, SOURCE, BareTables, hour
 from tests.support.http_answers import next_token, wait_for
 from tests.support.project_files import write_project
 from tests.support.visits_tables import Visit, iso, serving, visit_tables
@@ -67,18 +67,6 @@ def test_a_stream_goes_on_after_a_restart_of_the_server_or_says_that_it_cannot(
                 told, token = next_token(stream.iter_lines())
             assert {one["hour"] for one in told if one["metric"] == "visits"} == {iso(hour(one)) for one in hours}
             assert token == {"token": "p1-clicks.2", "complete": complete}
-
-
-WINDOWED = {
-    "hourline.yaml": "name: shop\n",
-    "sources/clicks.yaml": """
-        topic: clicks
-        fields: {n: long, at: long}
-        event_time: {expression: at, encoding: epoch_seconds}
-    """,
-    "metrics/totals.yaml": "source: clicks\nmeasures: {n: sum(n)}\n",
-    "metrics/by_day.yaml": "from: totals\nwindow: 1 day\n",
-}
 
 
 def told_since(client: httpx.Client, position: str) -> tuple[list[tuple[str, dict[str, Any]]], str]:
@@ -137,7 +125,7 @@ def test_a_finding_is_told_when_it_opens_and_closes_also_after_a_restart(tmp_pat
 
 
 def test_a_window_that_is_final_by_a_confirmation_alone_is_told_also_after_a_restart(tmp_path: Path) -> None:
-    write_project(tmp_path, WINDOWED)
+    write_project(tmp_path, SHOP | {"metrics/by_day.yaml": "from: totals\nwindow: 1 day\n"})
     tables = BareTables(tmp_path, [*range(24), 26])
     tables.start()
     tables.micro_batch(25)
