@@ -230,7 +230,7 @@ def _staged_together(job: Job, cells: list[Cell], marks: Mapping[Cell, BlockedHo
         table = open_table(layout.staged(declared.source, declared.metric), layout.storage_options, first.staged)
         rows: pa.Table = table.to_pyarrow_table()
         # The columns are those of the table. Nothing is computed, so Spark is not needed to resolve them.
-        aggregation = AggregationPlan(declared.source, declared.metric, {}, rows.schema)
+        aggregation = AggregationPlan(declared.source, declared.metric, rows.schema)
         together = StagedMetric(aggregation, hours, first.blocked_cutoff, rows, first.staged)
         staged.append(replace(together, rows=together.rows_of(hours)))
     return staged

@@ -71,7 +71,7 @@ def _read_aggregation(job: Job, source: Source, metric: Metric) -> AggregationPl
     layout = Layout.of(job.project)
     table = open_table(layout.provisional(source, metric), layout.storage_options, declared.provisional)
     schema = table.to_pyarrow_dataset().schema
-    return AggregationPlan(source, metric, {}, schema.remove(schema.get_field_index("sequence")))
+    return AggregationPlan(source, metric, schema.remove(schema.get_field_index("sequence")))
 
 
 def sort_tiles(aggregation: AggregationPlan, tiles: pa.Table) -> pa.Table:

@@ -56,7 +56,7 @@ class Archive:
         self.with_id = with_id
         self.project: Project = load_project(write_files(folder, {**FILES, **ids}))
         source, metric = self.project.sources["sales"], self.project.metrics["turnover"]
-        self.aggregation = AggregationPlan(source, metric, dict.fromkeys(TILES.names[2:], ""), TILES)
+        self.aggregation = AggregationPlan(source, metric, TILES)
         self.source_tables = open_source_tables(Layout.of(self.project), source, FIELDS, [self.aggregation])
         self.per_hour = 0
         self._tiles: list[pa.Table] = []

@@ -67,7 +67,6 @@ def _aggregation(name: str) -> AggregationPlan:
     return AggregationPlan(
         SOURCE,
         metric,
-        dict.fromkeys(STATES[name], ""),
         pa.schema({"hour": TIMESTAMP, "shop": pa.string(), **STATES[name]}),
     )
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 
 
@@ -14,13 +16,17 @@ class AnyEvery(Aggregate):
             raise UnsuitableArgumentError(f"{self.measure} needs a condition, such as x > 0; got {argument_type}")
         return [self.argument]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
-        """See Aggregate. Both engines have both functions."""
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return [pa.bool_()]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate."""
         return [f"{'bool_or' if self.measure.kind == 'any' else 'bool_and'}({values[0]})"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""
-        return self.partials([state.sql for state in states])
+        return self.folds([state.sql for state in states])
 
     def finish(self, states: Sequence[str]) -> str:
         """See Aggregate."""

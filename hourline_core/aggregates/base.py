@@ -1,8 +1,9 @@
 """The interface of an aggregate: mergeable partial states, their merge and the finished value.
 
 The steps are those of a mergeable aggregate (Agarwal et al., "Mergeable Summaries", 2012). Spark evaluates what the
-aggregate takes of each event. Spark or DuckDB folds that into the partial states of one tile. DuckDB merges the states
-of several tiles, in any order and grouping, and finishes them. SQL is text here: this room needs neither engine.
+aggregate takes of each event, or DuckDB does if it can. DuckDB folds that into the partial states of one tile. It
+merges the states of several tiles, in any order and grouping, and finishes them. SQL is text here: this room needs
+neither engine.
 
 | kind     | states                                                                | finished value             |
 |----------|-----------------------------------------------------------------------|----------------------------|
@@ -35,6 +36,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
+
+import pyarrow as pa
 
 from hourline_core.model import Measure
 from hourline_core.model.expressions import attempt
@@ -76,8 +79,6 @@ class Aggregate(ABC):
     """Whether merging or finishing needs functions of the room ``sql``, which DuckDB has only in Python."""
     adds_numbers: ClassVar[bool] = False
     """Whether arguments are added up, so that the last digits of doubles depend on their order. See ``magnitude``."""
-    folds_by_group: ClassVar[bool] = False
-    """Whether Spark folds the events by their GROUP, and leaves those out that have none."""
 
     def columns(self, name: str) -> list[str]:
         """The stored columns of the measure ``name``, in the order of ``states``."""
@@ -99,22 +100,18 @@ class Aggregate(ABC):
         UnsuitableArgumentError if the aggregate does not accept that type.
         """
 
-    def ranks(self, values: Sequence[str]) -> dict[str, str]:
-        """Columns that ``partials`` needs beside the values: the place of an event in its group, from 1. Each is given
-        with the order of the events (Spark SQL).
+    @abstractmethod
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """The type of each state's column, by the type of the argument, which ``values`` accepts. The argument of a
+        user's class is a struct of its arguments. Without an argument, any type will do.
         """
-        return {}
 
     @abstractmethod
-    def partials(self, values: Sequence[str]) -> list[str]:
-        """The Spark SQL aggregate over events for each state. ``values`` are expressions, as ``values`` gives them."""
-
     def folds(self, values: Sequence[str]) -> list[str]:
         """The DuckDB SQL aggregate over events for each state. ``values`` are the columns that hold the values.
 
-        The state may have a wider type than Spark's, and has to be cast to it.
+        What it gives may have a wider type than the state's column, and has to be cast to that.
         """
-        return self.partials(values)
 
     @abstractmethod
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
@@ -128,14 +125,9 @@ class Aggregate(ABC):
         """DuckDB SQL: whether two different values may be of the same events, by the errors that they tell."""
         return "false"
 
-    @property
-    def absolute(self) -> str:
-        """A Spark SQL aggregate: the sum of the absolute values of the arguments, a double."""
-        return f"sum(abs(cast(({self.argument}) as double)))"
-
     def magnitude(self, states: Sequence[float], absolute: float) -> float:
-        """A number in the unit of the value, from the merged states of events with an argument and from ``absolute``.
-        Only for an aggregate that adds up numbers.
+        """A number in the unit of the value, from the merged states of events with an argument and from ``absolute``,
+        the sum of the absolute values of the arguments. Only for an aggregate that adds up numbers.
 
         If doubles are added in another order, the value changes by at most TOLERANCE of it, also if they cancel out. It
         is the magnitude of what is added up, unless digits are lost otherwise.

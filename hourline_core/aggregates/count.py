@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn
 from hourline_core.aggregates.sum import merge_sum
 from hourline_core.model.expressions import attempt
@@ -18,9 +20,9 @@ class Count(Aggregate):
         """See Aggregate."""
         return [] if self.measure.where is None else [attempt(self.measure.where)]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
         """See Aggregate."""
-        return [f"count_if({values[0]})"] if values else ["count(*)"]
+        return [pa.int64()]
 
     def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate. DuckDB's count_if is null where every value is null."""

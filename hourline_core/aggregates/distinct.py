@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.model import Measure
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
@@ -51,9 +53,9 @@ class Distinct(Aggregate):
         # digits begin with a dot.
         return [f"if(is_valid_utf8({text}), concat('.', {text}), hex({text}))"]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
         """See Aggregate."""
-        return [f"theta_sketch_agg({values[0]})"]
+        return [pa.binary()]
 
     def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""

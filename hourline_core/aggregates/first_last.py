@@ -1,6 +1,8 @@
 """The values of the first and of the last event."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
 
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.min_max import is_ordered
@@ -13,9 +15,17 @@ _ORDER = {
     "place": (PLACE, "int"),
     "topic": (TOPIC, "string"),
 }
-"""By field of the state, the column of an event and its type. The first one decides, and each further one where those
-before tie.
+"""By field of the state, the column of an event and its Spark type. The first one decides, and each further one where
+those before tie.
 """
+ORDER_TYPES: Mapping[str, pa.DataType] = {
+    "at": pa.timestamp("us", "UTC"),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "place": pa.int32(),
+    "topic": pa.string(),
+}
+"""The types of these fields in a table."""
 
 
 class FirstLast(Aggregate):
@@ -30,13 +40,17 @@ class FirstLast(Aggregate):
         # The cast lets every field be null. Arrow takes no null for a struct with a field that is never null.
         return [f"CASE WHEN ({self.argument}) IS NOT NULL THEN cast(struct({columns}) as struct<{fields}>) END"]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
-        """See Aggregate. Both engines compare structs field by field."""
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return [pa.struct({**ORDER_TYPES, "value": argument_type})]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
+        """See Aggregate. DuckDB compares structs field by field."""
         return [f"{'min' if self.measure.kind == 'first' else 'max'}({values[0]})"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""
-        return self.partials([state.sql for state in states])
+        return self.folds([state.sql for state in states])
 
     def finish(self, states: Sequence[str]) -> str:
         """See Aggregate."""

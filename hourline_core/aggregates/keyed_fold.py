@@ -6,15 +6,17 @@ state has the number of a group's events, and the first of them: at most as many
 
 from collections.abc import Sequence
 from functools import cached_property
-from hashlib import sha256
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn
+from hourline_core.aggregates.first_last import ORDER_TYPES
 from hourline_core.aggregates.sum import merge_sum
 from hourline_core.aggregates.user_classes.arguments import arguments_of
 from hourline_core.aggregates.user_classes.code import function_of, refuse_arguments
 from hourline_core.aggregates.user_classes.fold_class import ORDER, FoldClass, load_fold
-from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, SCRATCH_PREFIX, TOPIC
+from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET, PARTITION, PLACE, TOPIC
 
 _COLUMNS = (EVENT_TIME, PARTITION, OFFSET, PLACE, TOPIC)
 """The columns of an event for the fields of ORDER."""
@@ -33,18 +35,10 @@ class KeyedFold(Aggregate):
         refuse_arguments(self.loaded.measure, self.loaded.step, ["state", "at"], self.measure.arguments)
         return [*arguments, *_COLUMNS]
 
-    def ranks(self, values: Sequence[str]) -> dict[str, str]:
-        """See Aggregate. The events that do not count come last."""
-        counted, order = values[0], values[-len(ORDER) :]
-        return {self._rank: ", ".join([f"{counted} IS NULL", *order])}
-
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
         """See Aggregate."""
-        counts = f"{values[0]} IS NOT NULL"
-        # The CASE lets every field be null. Arrow and Delta take no null for a field that is never null.
-        fields = ", ".join(f"'{name}', CASE WHEN {counts} THEN {value} END" for name, value in _fields(values).items())
-        event = f"CASE WHEN {counts} AND {self._rank} <= {self.loaded.most} THEN named_struct({fields}) END"
-        return [f"collect_list({event})", f"count({values[0]})"]
+        arguments = {f"_{place}": field.type for place, field in enumerate(argument_type)}
+        return [pa.list_(pa.struct({**ORDER_TYPES, **arguments})), pa.int64()]
 
     def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
@@ -74,10 +68,6 @@ class KeyedFold(Aggregate):
         """The class. Raises UnusableClassError."""
         assert self.measure.user_measure is not None
         return load_fold(self.measure.user_measure)
-
-    @property
-    def _rank(self) -> str:
-        return f"{SCRATCH_PREFIX}rank_{sha256(str(self.measure).encode()).hexdigest()[:12]}"
 
     def _first_of(self, events: str) -> str:
         """DuckDB SQL: the first events of a list, as many as are kept."""

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn
-from hourline_core.aggregates.sum import addend, merge_sum
+from hourline_core.aggregates.sum import addend, merge_sum, total_type
 
 
 class Mean(Aggregate):
@@ -17,7 +19,11 @@ class Mean(Aggregate):
         """See Aggregate."""
         return [addend(self, argument_type)]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return [pa.int64(), total_type(argument_type)]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
         return [f"count({values[0]})", f"sum({values[0]})"]
 

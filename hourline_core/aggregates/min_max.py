@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.sum import WIDER
 
@@ -9,17 +11,21 @@ _ORDERED = {*WIDER, "float", "double", "string", "date", "timestamp", "timestamp
 
 
 class MinMax(Aggregate):
-    """``min(x)`` or ``max(x)``. Both engines have a function of that name."""
+    """``min(x)`` or ``max(x)``. DuckDB has a function of that name."""
 
     def values(self, argument_type: str) -> list[str]:
-        """See Aggregate. -0.0 is 0.0: which of the two an engine keeps depends on the order of the events."""
+        """See Aggregate. -0.0 is 0.0: which of the two is kept depends on the order of the events."""
         if not is_ordered(argument_type):
             raise UnsuitableArgumentError(f"{self.measure} needs a number, text, date or time; got {argument_type}")
         if argument_type in ("float", "double"):
             return [f"({self.argument}) + cast(0 as {argument_type})"]
         return [self.argument]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return [argument_type]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
         return [f"{self.measure.kind}({values[0]})"]
 
@@ -33,5 +39,5 @@ class MinMax(Aggregate):
 
 
 def is_ordered(argument_type: str) -> bool:
-    """Whether both engines order the values of a Spark type alike."""
+    """Whether DuckDB orders the values of a Spark type as Spark does."""
     return argument_type in _ORDERED or argument_type.startswith("decimal")

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.sum import WIDER
 
@@ -19,8 +21,6 @@ ZERO = math.ceil(math.log(1e-9) / math.log(GAMMA)) - 1
 """The exponent of GAMMA that bounds the bucket of zero. Smaller values count as zero."""
 LARGEST = math.ceil(math.log(1e18) / math.log(GAMMA))
 """The exponent of the last bucket. Larger values are in it, too."""
-_MOST_BUCKETS = 1_000_000
-"""Spark would join buckets beyond that number. It counts a bucket once for each of its partitions."""
 
 
 class Quantile(Aggregate):
@@ -40,9 +40,9 @@ class Quantile(Aggregate):
         bucket = f"cast(sign({x}) * greatest({exponent} - {ZERO}, 0) as int)"
         return [f"CASE WHEN isnan({x}) THEN NULL WHEN {x} = 0 THEN 0 ELSE {bucket} END"]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
-        """See Aggregate. As many buckets as it may have at most, so it counts all of them exactly."""
-        return [f"histogram_numeric({values[0]}, {_MOST_BUCKETS})"]
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return [pa.list_(pa.struct({"x": pa.int32(), "y": pa.float64()}))]
 
     def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""

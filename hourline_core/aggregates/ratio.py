@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn
 
 
@@ -16,7 +18,11 @@ class Ratio(Aggregate):
         """See Aggregate."""
         return []
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return []
+
+    def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
         return []
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 
 WIDER = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "boolean": "bigint", "bigint": "decimal(19,0)"}
@@ -16,6 +18,8 @@ WIDER = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "boolean": 
 
 _DECIMAL_DIGITS = 28
 """The maximum number of digits of an addend, for a sum of 38 digits."""
+_MORE_DIGITS = 10
+"""The number of digits that a sum has more than its addends."""
 
 
 class Sum(Aggregate):
@@ -28,7 +32,11 @@ class Sum(Aggregate):
         """See Aggregate."""
         return [addend(self, argument_type)]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return [total_type(argument_type)]
+
+    def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""
         return [f"sum({values[0]})"]
 
@@ -57,6 +65,15 @@ def addend(aggregate: Aggregate, argument_type: str) -> str:
             )
         return aggregate.argument
     raise UnsuitableArgumentError(f"{aggregate.measure} needs a number; got {argument_type}")
+
+
+def total_type(argument_type: pa.DataType) -> pa.DataType:
+    """The type of the sum of arguments of that type."""
+    if pa.types.is_floating(argument_type):
+        return pa.float64()
+    if pa.types.is_decimal(argument_type):
+        return pa.decimal128(argument_type.precision + _MORE_DIGITS, argument_type.scale)
+    return pa.decimal128(19 + _MORE_DIGITS, 0) if pa.types.is_int64(argument_type) else pa.int64()
 
 
 def merge_sum(state: StateColumn) -> str:

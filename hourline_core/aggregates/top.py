@@ -8,12 +8,23 @@ Items in Data Streams", 2017). It forgets that when it has no value left, which 
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.min_max import is_ordered
 from hourline_core.aggregates.sum import merge_sum
 
 MOST_VALUES = 1536
 """The maximum number of different values that a sketch counts exactly: three quarters of its 2^11 entries."""
+_SKETCH = pa.struct(
+    {
+        "sketch": pa.binary(),
+        "maxItemsTracked": pa.int32(),
+        "itemDataType": pa.string(),
+        "itemDataTypeDDL": pa.string(),
+    }
+)
+"""A state of ``top_fold``, see `sql/frequencies.py`."""
 
 
 class Top(Aggregate):
@@ -34,9 +45,9 @@ class Top(Aggregate):
             argument = f"({argument}) + cast(0 as {argument_type})"
         return [f"cast({argument} as string)"]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
         """See Aggregate."""
-        return [f"approx_top_k_accumulate({values[0]}, {MOST_VALUES})", f"count({values[0]})"]
+        return [_SKETCH, pa.int64()]
 
     def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate."""

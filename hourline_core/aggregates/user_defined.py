@@ -18,7 +18,7 @@ from hourline_core.aggregates.user_classes.arguments import arguments_of
 from hourline_core.aggregates.user_classes.code import function_of, refuse_arguments
 from hourline_core.aggregates.user_classes.measure_class import ADDRESS, UserClass, load_class
 from hourline_core.model import Metric
-from hourline_core.model.scratch_columns import GROUP, OFFSET, PARTITION, TOPIC
+from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC
 
 
 class UserDefined(Aggregate):
@@ -27,7 +27,6 @@ class UserDefined(Aggregate):
     states: ClassVar[tuple[str, ...]] = ("", "__n")
     is_exact: ClassVar[bool] = False
     needs_functions: ClassVar[bool] = True
-    folds_by_group: ClassVar[bool] = True
 
     def values(self, argument_type: str) -> list[str]:
         """See Aggregate. The arguments, which are all null or none is, and the event's address."""
@@ -35,21 +34,16 @@ class UserDefined(Aggregate):
         refuse_arguments(self.loaded.measure, self.loaded.add, ["state"], self.measure.arguments)
         return [*arguments, TOPIC, PARTITION, OFFSET]
 
-    def partials(self, values: Sequence[str]) -> list[str]:
-        """See Aggregate. Spark holds one state of a group for each of its Arrow batches, not its events."""
-        folded = f"{self._function('fold')}({GROUP}, {', '.join(values)})"
-        return [f"{self._function('merge')}(collect_list({folded}))", f"count({values[0]})"]
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
+        """See Aggregate."""
+        return [self.loaded.state_type, pa.int64()]
 
     def folds(self, values: Sequence[str]) -> list[str]:
-        """See Aggregate."""
-        return [f"{self._function('fold')}({self.list_events(values)})", f"count({values[0]})"]
-
-    def list_events(self, values: Sequence[str]) -> str:
-        """The DuckDB SQL aggregate that lists the events that count, as ``UserClass.fold`` takes them."""
-        count = len(values) - len(ADDRESS)
-        names = [*(f"_{place}" for place in range(count)), *ADDRESS]
+        """See Aggregate. A list of the events that count, as ``UserClass.fold`` takes them."""
+        names = [*(f"_{place}" for place in range(len(values) - len(ADDRESS))), *ADDRESS]
         event = ", ".join(f"'{name}': {value}" for name, value in zip(names, values, strict=True))
-        return f"list({{{event}}}) FILTER (WHERE {values[0]} IS NOT NULL)"
+        events = f"list({{{event}}}) FILTER (WHERE {values[0]} IS NOT NULL)"
+        return [f"{self._function('fold')}({events})", f"count({values[0]})"]
 
     def merges(self, states: Sequence[StateColumn]) -> list[str]:
         """See Aggregate."""

@@ -14,6 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from hourline_core.aggregates.base import TOLERANCE, Aggregate, StateColumn, UnsuitableArgumentError
 from hourline_core.aggregates.sum import WIDER, merge_sum
 
@@ -42,10 +44,9 @@ class Variance(Aggregate):
             return [f"CASE WHEN abs({double}) >= {_LARGEST} THEN double('NaN') ELSE {double} END"]
         raise UnsuitableArgumentError(f"{self.measure} needs a number; got {argument_type}")
 
-    def partials(self, values: Sequence[str]) -> list[str]:
+    def state_types(self, argument_type: pa.DataType) -> list[pa.DataType]:
         """See Aggregate."""
-        (x,) = values
-        return [f"count({x})", f"avg({x})", f"regr_sxx({x}, {x})"]
+        return [pa.int64(), pa.float64(), pa.float64()]
 
     def folds(self, values: Sequence[str]) -> list[str]:
         """See Aggregate. DuckDB's regr_sxx raises for NaN."""

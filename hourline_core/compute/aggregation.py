@@ -1,19 +1,22 @@
-"""A metric as an aggregation. The batch layer runs it as it is; the speed layer runs its parts, see `projection.py`."""
+"""A metric as an aggregation: what it takes of an event, and the columns of its tiles. `projection.py` says how Spark
+evaluates it, and `fold_tiles.py` folds it.
+"""
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import DataType, NullType
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.aggregates.user_classes.fold_class import load_fold
 from hourline_core.aggregates.user_classes.measure_class import load_class
-from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import (
     UnresolvedError,
@@ -24,10 +27,11 @@ from hourline_core.compute.resolve import (
     types_of,
     with_derived,
 )
-from hourline_core.compute.user_measures import register_functions
+from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import DeclaredMetric, Metric, Source, to_stored
 from hourline_core.model.expressions import attempt
-from hourline_core.model.scratch_columns import GROUP, HOUR, OFFSET, PARTITION, PLACE
+from hourline_core.model.metric import PANE
+from hourline_core.model.scratch_columns import HOUR
 from hourline_core.model.yaml_files import KeyPath
 from hourline_core.storage.nullable_schema import nullable_schema
 
@@ -43,25 +47,14 @@ it plans them, and each job of a backfill plans them again.
 
 @dataclass(frozen=True)
 class AggregationPlan(DeclaredMetric):
-    """A metric resolved against its source: how its tiles are computed, and their columns."""
+    """A metric resolved against its source: what its tiles are computed of, and their columns."""
 
-    states: dict[str, str]
-    """The Spark SQL aggregate of each stored column."""
     schema: pa.Schema
     """hour, the metric's tile columns, the states."""
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By measure, the Spark SQL over one event that its states are made of. Empty: nothing is aggregated by this
     plan.
     """
-
-    def tiles(self, events: DataFrame) -> DataFrame:
-        """The partial states per hour, pane and dimensions of ``events``, with derived fields, of which all count."""
-        return _tiles(events, self.metric, self.states, self.ranks)
-
-    @property
-    def ranks(self) -> dict[str, str]:
-        """The columns that ``states`` need, each with what the events of a group are ordered by (Spark SQL)."""
-        return _ranks(self.metric, self.values)
 
 
 def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
@@ -79,25 +72,43 @@ def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) ->
     types = types_of(events, named_expressions(metric))
     for mistake in find_unsuited(metric, types):
         raise mistake
-    states: dict[str, str] = {}
+    states: dict[str, pa.DataType] = {}
     values: dict[str, list[str]] = {}
     for name, measure in metric.stored_measures.items():
-        aggregate = aggregate_of(measure)
-        if measure.user_measure and measure.kind == "user_defined":
-            register_functions(spark, measure.user_measure)
-        values[name] = aggregate.values(types.get(("measures", name), ""))
-        states |= zip(aggregate.columns(name), aggregate.partials(values[name]), strict=True)
+        aggregate, argument = aggregate_of(measure), types.get(("measures", name))
+        values[name] = aggregate.values(argument.simpleString() if argument else "")
+        states |= zip(aggregate.columns(name), aggregate.state_types(_arrow_type(argument or NullType())), strict=True)
+    _check_evaluated(events, metric, values)
+    keys = {"hour": TIMESTAMP, **({PANE: TIMESTAMP} if metric.pane else {})}
+    keys |= {name: _arrow_type(types["dimensions", name]) for name in metric.dimensions}
+    return AggregationPlan(source, metric, nullable_schema(pa.schema({**keys, **states})), values)
+
+
+def _check_evaluated(events: DataFrame, metric: Metric, values: Mapping[str, Sequence[str]]) -> None:
+    """Raise UnresolvedError unless Spark can evaluate what is made of the declared expressions: a comment in one of
+    them may hide what follows.
+    """
+    condition = [attempt(metric.where)] if metric.where else []
+    evaluated = [*tile_keys(metric).values(), *condition, *chain(*values.values())]
     try:
-        schema = _tiles(events, metric, states, _ranks(metric, values)).schema
+        events.select(F.col(HOUR), *map(F.expr, evaluated))  # beside a plain column, no aggregate may be
     except PySparkException as error:
         raise UnresolvedError((), shorten_error(error)) from error
-    return AggregationPlan(source, metric, states, nullable_schema(to_arrow_schema(schema, timezone="UTC")), values)
 
 
-def find_unsuited(metric: Metric, types: Mapping[KeyPath, str]) -> Iterator[UnresolvedError]:
-    """A mistake for each expression of ``metric`` whose type does not suit its place. ``types`` are the Spark types of
+def _arrow_type(of: DataType) -> pa.DataType:
+    """The type in a table. Null for one that no table has, which is the type of no state."""
+    try:
+        return to_arrow_type(of, timezone="UTC")
+    except (PySparkTypeError, ValueError):  # an interval; an array of nothing but null
+        return pa.null()
+
+
+def find_unsuited(metric: Metric, of: Mapping[KeyPath, DataType]) -> Iterator[UnresolvedError]:
+    """A mistake for each expression of ``metric`` whose type does not suit its place. ``of`` are the types of
     ``named_expressions``.
     """
+    types = {path: spark_type.simpleString() for path, spark_type in of.items()}
     for name in metric.dimensions:
         if unsuited := find_ungrouped(types["dimensions", name]):
             yield UnresolvedError(
@@ -140,33 +151,3 @@ def _ratios_of_no_numbers(metric: Metric, types: Mapping[KeyPath, str]) -> Itera
                 yield UnresolvedError(
                     ("measures", ratio), f"'{name}' is {operand} of type {spark_type}; {measure} needs two numbers"
                 )
-
-
-def with_ranks(events: DataFrame, ranks: Mapping[str, str]) -> DataFrame:
-    """The events, which have GROUP, with the columns ``ranks``. Those of no group are spread, so that no task sorts
-    all of them. Their ranks are not used.
-
-    An aggregate that keeps the first events of a group would hold all of them. Spark sorts on disk if it has to.
-    """
-    alone = f"CASE WHEN {GROUP} IS NULL THEN struct({PARTITION}, {OFFSET}, {PLACE}) END"
-    for name, order in ranks.items():
-        rank = F.expr(f"row_number() OVER (PARTITION BY {GROUP}, {alone} ORDER BY {order})")
-        events = events.withColumn(name, rank)
-    return events
-
-
-def _ranks(metric: Metric, values: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    stored = metric.stored_measures.items() if values else ()
-    return {name: order for of, measure in stored for name, order in aggregate_of(measure).ranks(values[of]).items()}
-
-
-def _tiles(events: DataFrame, metric: Metric, states: dict[str, str], ranks: Mapping[str, str]) -> DataFrame:
-    if metric.where:
-        events = events.where(attempt(metric.where))
-    keys = [
-        F.col(HOUR).alias("hour"),
-        *(F.expr(expression).alias(name) for name, expression in tile_keys(metric).items()),
-    ]
-    events = with_ranks(events.withColumn(GROUP, F.struct(*keys)), ranks)
-    tiles = events.groupBy(*keys).agg(*(F.expr(sql).alias(column) for column, sql in states.items()))
-    return with_nullable_parts(tiles, tile_keys(metric))

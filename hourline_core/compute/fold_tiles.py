@@ -62,11 +62,11 @@ class Fold:
         self._sql, self._merge_sql = _fold_sql(metric, types), _merge_sql(metric, types)
 
     def fold(self, events: pa.Table) -> Folded:
-        """The tiles (hour, tile columns, states as Spark has them) of ``events``: those that count, with HOUR and the
+        """The tiles (hour, tile columns, states) of ``events``: those that count, with HOUR and the
         columns of the metric.
 
-        States equal those of ``AggregationPlan.tiles``, but for the last digits of sums of doubles. Integers are added
-        with 128 bits, so nothing overflows. Events that a class of the metric fails for are in no tile.
+        The last digits of sums of doubles depend on the order of events. Integers are added with 128 bits, so nothing
+        overflows. Events that a class of the metric fails for are in no tile.
         """
         tiles = self._compute(events)
         if not find_failed(self._metric.aggregation.metric, tiles):

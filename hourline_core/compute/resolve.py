@@ -140,16 +140,16 @@ def type_of(events: DataFrame, expression: str, path: KeyPath) -> str:
     return _resolve(events, expression, path).simpleString()
 
 
-def types_of(events: DataFrame, expressions: Mapping[KeyPath, str]) -> dict[KeyPath, str]:
-    """The Spark type of each expression over ``events``. Raises UnresolvedError with the path of the first mistake."""
+def types_of(events: DataFrame, expressions: Mapping[KeyPath, str]) -> dict[KeyPath, DataType]:
+    """The type of each expression over ``events``. Raises UnresolvedError with the path of the first mistake."""
     try:
         columns = [F.expr(expression).alias(str(number)) for number, expression in enumerate(expressions.values())]
         schema = events.select(*columns).schema
     except PySparkException:
         schema = None
     if schema is None or len(schema) != len(expressions):  # Spark does not say which one it is about
-        return {path: type_of(events, expression, path) for path, expression in expressions.items()}
-    return {path: column.dataType.simpleString() for path, column in zip(expressions, schema, strict=True)}
+        return {path: _resolve(events, expression, path) for path, expression in expressions.items()}
+    return {path: column.dataType for path, column in zip(expressions, schema, strict=True)}
 
 
 def find_no_condition(condition: str, spark_type: str, path: KeyPath = ("where",)) -> Iterator[UnresolvedError]:

@@ -76,8 +76,6 @@ IS_FIRST = "_hourline_is_first"
 """boolean: whether an archived event is the first one of its id and hour."""
 COUNTS = "_hourline_counts"
 """boolean: whether an archived event counts in results."""
-GROUP = "_hourline_group"
-"""struct: what rows are grouped by in Spark; null for a row that is left out."""
 
 
 def visible_name(column: str, fields: Container[str]) -> str:

@@ -19,7 +19,7 @@ def nullable_type(of: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(of):
         return pa.struct([_nullable_field(of.field(place)) for place in range(of.num_fields)])
     if pa.types.is_list(of):
-        return pa.list_(_nullable_field(of.value_field))
+        return pa.list_(_nullable_field(of.value_field).with_name("element"))  # as Delta and Spark call it
     if pa.types.is_map(of):
         return pa.map_(of.key_field, _nullable_field(of.item_field))  # A key is never null, but its parts may be.
     return of

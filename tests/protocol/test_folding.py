@@ -181,7 +181,7 @@ def aggregation(source: Source) -> AggregationPlan:
     types |= {"every": "boolean"}
     values = {name: aggregate_of(of).values(types.get(name, "bigint")) for name, of in METRIC.measures.items()}
     keys = {"hour": TIMESTAMP, "shop": pa.string(), "even": pa.int64()}
-    return AggregationPlan(source, METRIC, {}, pa.schema(list({**keys, **STATES}.items())), values)
+    return AggregationPlan(source, METRIC, pa.schema(list({**keys, **STATES}.items())), values)
 
 
 def make_plans(source: Source, archive: DeltaTable) -> tuple[FoldPlan, ReadPlan]:

@@ -120,7 +120,7 @@ def address(row: dict[str, Any]) -> tuple[str, int, int, int]:
 def plan_of(project: Project, folder: Path) -> bytes:
     source = project.sources["visits"]
     states = {"hour": TIMESTAMP, "n": pa.int64(), "total": pa.int64()}
-    aggregation = AggregationPlan(source, project.metrics["counts"], {}, pa.schema(states))
+    aggregation = AggregationPlan(source, project.metrics["counts"], pa.schema(states))
     metric = ProjectedMetric(aggregation, (), {}, {"n": (), "total": ("x",)})
     for kind in ("events", "rejected", "quarantine"):
         (folder / kind).mkdir()

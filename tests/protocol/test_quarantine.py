@@ -123,7 +123,7 @@ class Speed:
 
     def start(self) -> None:
         plans = [
-            AggregationPlan(self.source, self.project.metrics[name], {}, pa.schema({"hour": TIMESTAMP, **states}))
+            AggregationPlan(self.source, self.project.metrics[name], pa.schema({"hour": TIMESTAMP, **states}))
             for name, states in STATES.items()
         ]
         fields = pa.schema({"x": pa.int64(), "at": TIMESTAMP})

@@ -52,7 +52,7 @@ STATES = {
     "average__total": pa.decimal128(20, 2),
 }
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "shop": pa.string(), "tags": pa.list_(pa.string()), **STATES})
-TILING = AggregationPlan(SOURCE, METRIC, dict.fromkeys(STATES, ""), TILE_SCHEMA)
+TILING = AggregationPlan(SOURCE, METRIC, TILE_SCHEMA)
 ONE_DAY = "FROM turnover WHERE hour >= '2024-06-03 00:00:00Z' AND hour < '2024-06-04 00:00:00Z'"
 
 

@@ -59,7 +59,7 @@ def start(folder: Path) -> tuple[SourceTables, MicroBatchReader, Committer]:
     project = load_project(write_project(folder, FILES))
     source, layout = project.sources["visits"], Layout.of(project)
     states = pa.schema({"hour": TIMESTAMP, "n": pa.int64(), "total": pa.int64()})
-    aggregation = AggregationPlan(source, project.metrics["counts"], {}, states)
+    aggregation = AggregationPlan(source, project.metrics["counts"], states)
     fields = pa.schema({"x": pa.int64(), "at": TIMESTAMP})
     tables = open_source_tables(layout, source, fields, [aggregation])
     plan = IntakePlan(

@@ -79,7 +79,7 @@ class EdgeTables(BareTables):
 
 def test_an_answer_through_the_tables_of_an_older_version_is_that_over_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bare_tables, "METRICS", {"totals": METRIC})
-    monkeypatch.setattr(bare_tables, "TILINGS", [AggregationPlan(SOURCE, METRIC, {}, TILES)])
+    monkeypatch.setattr(bare_tables, "TILINGS", [AggregationPlan(SOURCE, METRIC, TILES)])
     for module in (commits, compaction):
         monkeypatch.setattr(module, "writer_properties", lambda *_: WriterProperties())
 
@@ -117,7 +117,7 @@ def test_a_group_whose_measure_is_not_a_number_is_found(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bare_tables, "METRICS", {"totals": METRIC})
-    monkeypatch.setattr(bare_tables, "TILINGS", [AggregationPlan(SOURCE, METRIC, {}, TILES)])
+    monkeypatch.setattr(bare_tables, "TILINGS", [AggregationPlan(SOURCE, METRIC, TILES)])
     if version == "an older one":
         for module in (commits, compaction):
             monkeypatch.setattr(module, "writer_properties", lambda *_: WriterProperties())

@@ -21,7 +21,7 @@ METRIC = Metric(name="totals", source="clicks", dimensions={}, measures={"n": Me
 
 
 def start(folder: Path) -> SourceTables:
-    aggregation = AggregationPlan(SOURCE, METRIC, {"n": "count(*)"}, pa.schema({"hour": TIMESTAMP, "n": pa.int64()}))
+    aggregation = AggregationPlan(SOURCE, METRIC, pa.schema({"hour": TIMESTAMP, "n": pa.int64()}))
     return open_source_tables(Layout(str(folder)), SOURCE, pa.schema({"n": pa.int64()}), [aggregation])
 
 

@@ -39,8 +39,8 @@ from hourline_core.model.scratch_columns import (
 from hourline_core.runtime.spark import spark_session
 from speed_layer.intake.deduplication import with_id
 from speed_layer.kafka.read_topics import as_records
-from tests.stack.test_fold_tiles import equal, groups
 from tests.support.project_files import write_project
+from tests.support.states import equal, groups
 
 RAISING = {
     "json": "parse_json(t)",

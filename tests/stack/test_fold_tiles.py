@@ -1,9 +1,8 @@
-"""The two ways to aggregate agree: what DuckDB folds from projected columns is what Spark aggregates from the events.
+"""What Spark evaluates of events, and DuckDB folds, has the values that plain Python computes.
 
 Each measure, each type that it accepts, each type that can be a dimension, and their edge values.
 """
 
-import math
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from datasketches import compact_theta_sketch, frequent_items_error_type, frequent_strings_sketch, theta_union
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
@@ -21,21 +19,25 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer.folding.plan import plan_fold
 from batch_layer.folding.totals import add_up_events
+from batch_layer.hour_totals import without_sketches
+from batch_layer.recount.read_rows import Row, read_rows
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
-from hourline_core.aggregates.user_classes.fold_class import ORDER
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.projection import Projection
-from hourline_core.compute.resolve import apply_where, empty_events, with_derived
+from hourline_core.compute.resolve import empty_events, with_derived
 from hourline_core.model import EventTime, Field, Measure, Metric, Project, Settings, Source
-from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOME, PARTITION, PLACE
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, OUTCOME, PARTITION, PLACE, SEQUENCE, TOPIC_ID
 from hourline_core.runtime.spark import spark_session
+from hourline_core.sql.database import connect
+from hourline_core.sql.sketches import install_sketch_functions
 from speed_layer.intake.record_rows import with_outcome
+from tests.support.recounted import find_wrong
 from tests.support.user_classes import keyed_fold, user_measure
 from tests.support.window_oracle import parse_window
 
 NAN, INFINITE = float("nan"), float("inf")
-DOUBLES = [0.0, -0.0, 1.5, -2.25, 1e308, -1e308, 1e-300, 1e17, NAN, INFINITE, -INFINITE]
+DOUBLES = [0.0, -0.0, 1.5, -2.25, 1e300, -1e300, 1e-300, 1e17, NAN, INFINITE, -INFINITE]
 # By field: its declared type, and its values.
 FIELDS: dict[str, tuple[str, list[Any]]] = {
     "flag": ("boolean", [True, False]),
@@ -145,55 +147,61 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def test_duckdb_folds_what_spark_aggregates(spark: SparkSession) -> None:
-    # With other rows, a group may have sums in which the largest doubles cancel out: they depend on the order.
+def test_duckdb_folds_what_python_computes(spark: SparkSession) -> None:
     rand = random.Random(0)  # noqa: S311 (the same rows each time)
     compare_folds(spark, [tuple(map(rand.choice, VALUES)) for _ in range(40)])
 
 
-# Such sums are rare in so few rows.
 @pytest.mark.long
 @settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(st.tuples(*map(st.sampled_from, VALUES)), min_size=1, max_size=10))
-def test_duckdb_folds_what_spark_aggregates_in_a_few_rows(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
+def test_duckdb_folds_what_python_computes_of_a_few_rows(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
     compare_folds(spark, rows)
 
 
 def compare_folds(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
-    """Fold the events of ``rows`` both ways, for each metric."""
+    """Fold the events of ``rows`` for each metric, and compare the values with those that Python recounts. Spark
+    evaluates the declared arguments for both, each as it is and once more as the aggregate takes it.
+    """
     events = events_of(spark, rows)
-    aggregations = [plan_aggregation(spark, SOURCE, metric) for metric in METRICS]
-    projection = Projection(aggregations)
-    projected = projection.add_to(events).toArrow()
-    counted = apply_where(with_derived(events.where(F.col(OUTCOME) == "accepted"), SOURCE), SOURCE)
+    projection = Projection(plan_aggregation(spark, SOURCE, metric) for metric in METRICS)
+    accepted = with_outcome(projection.add_to(events).toArrow(), "accepted")
+    archived = with_derived(events.where(F.col(OUTCOME) == "accepted"), SOURCE).withColumns(
+        {SEQUENCE: F.lit(1), TOPIC_ID: F.lit("rows")}
+    )
+    recounted = recounted_rows(spark, archived)
     connection = connect_for_folds(METRICS)
-    accepted = with_outcome(projected, "accepted")
-    for metric in plan_fold(SOURCE, projection).metrics.values():
-        of_hours, counting = metric.totals, accepted
-        for condition in of_hours.conditions:
+    for name, folded in plan_fold(SOURCE, projection).metrics.items():
+        metric = folded.tiles.aggregation.metric
+        tiles = Fold(connection, folded.tiles).fold(accepted).tiles
+        assert find_wrong(connection, metric, tiles, recounted[name]) == [], name
+        counting = accepted
+        for condition in folded.totals.conditions:
             counting = counting.filter(counting[condition])
-        by_arrow, by_duckdb = (
-            groups(rows.to_pylist(), [])
-            for rows in (add_up_events(of_hours, counting), Fold(connection, of_hours).fold(accepted).tiles)
-        )
-        assert by_arrow.keys() == by_duckdb.keys()
-        different = {
-            (key, column): (state, by_duckdb[key][column])
-            for key, states in by_arrow.items()
-            for column, state in states.items()
-            if not equal(state, by_duckdb[key][column])
-        }
-        assert not different, of_hours.aggregation.metric.name
-    for aggregation in aggregations:
-        dimensions = aggregation.metric.tile_columns
-        of_spark = groups(aggregation.tiles(counted).toArrow().cast(aggregation.schema).to_pylist(), dimensions)
-        fold = Fold(connection, projection.metrics[aggregation.name])
-        folded = groups(fold.fold(accepted).tiles.to_pylist(), dimensions)
-        assert folded.keys() == of_spark.keys(), aggregation.metric.name
-        for key, states in of_spark.items():
-            for column, state in states.items():
-                got = folded[key][column]
-                assert equal(got, state), f"{aggregation.metric.name}.{column} of {key}: {got!r}, Spark has {state!r}"
+        exact = {of: measure for of, measure in without_sketches(metric).measures.items() if of in metric.measures}
+        totals = add_up_events(folded.totals, counting)
+        by_hour = [row._replace(dimensions=()) for row in recounted[name]]
+        whole = metric.model_copy(update={"dimensions": {}, "measures": exact})
+        assert find_wrong(connection, whole, totals, by_hour) == [], name
+
+
+def recounted_rows(spark: SparkSession, archived: DataFrame) -> dict[str, list[Row]]:
+    """By metric, what is recounted of the events. Those of all metrics without a condition are read once."""
+    unconditional = [metric for metric in METRICS if metric.where in (None, "true")]
+    texts = sorted({text for metric in unconditional for text in metric.dimensions.values()})
+    every = Metric(
+        name="every", source="rows", dimensions={f"d{n}": of for n, of in enumerate(texts)}, measures=MEASURES
+    )
+
+    def read(metric: Metric) -> list[Row]:
+        return [row for row in read_rows(plan_aggregation(spark, SOURCE, metric), archived) if row.fulfils]
+
+    found = {metric.name: read(metric) for metric in METRICS if metric not in unconditional}
+    rows = read(every)
+    for metric in unconditional:
+        places = [texts.index(text) for text in metric.dimensions.values()]
+        found[metric.name] = [row._replace(dimensions=tuple(row.dimensions[at] for at in places)) for row in rows]
+    return found
 
 
 ZEROS = [0.0, -0.0, NAN, 1.5, None]
@@ -224,19 +232,41 @@ def test_distinct_counts_the_values_that_rows_are_grouped_by(spark: SparkSession
     length = max(map(len, NESTED.values()))
     rows = [[values[number % len(values)] for values in NESTED.values()] for number in range(length)]
     events = spark.createDataFrame(rows, ", ".join(f"{name} {of}" for name, of in zip(columns, NESTED, strict=True)))
-    counts, groups_of = [], []
-    for name, column in zip(columns, events.schema, strict=True):
-        aggregate = aggregate_of(Measure(kind="distinct", argument=name))
-        (sketch,) = aggregate.partials(aggregate.values(column.dataType.simpleString()))
-        counts.append(F.expr(f"theta_sketch_estimate({sketch})"))
-        groups_of.append(F.expr(f"count(DISTINCT {name})"))
-    (found,) = events.select(*counts).collect()
-    (grouped,) = events.select(*groups_of).collect()
+    distinct = {name: aggregate_of(Measure(kind="distinct", argument=name)) for name in columns}
+    taken = [distinct[of.name].values(of.dataType.simpleString())[0] for of in events.schema]
+    with connect() as database:
+        install_sketch_functions(database)
+        database.register(
+            "taken", events.select(*(F.expr(sql).alias(f"c{n}") for n, sql in enumerate(taken))).toArrow()
+        )
+        folds = ", ".join(f"theta_estimate({distinct[name].folds([name])[0]})" for name in columns)
+        (found,) = database.execute(f"SELECT {folds} FROM taken").fetchall()
+        database.register("events", events.toArrow())
+        groups = "SELECT count(*) FROM (SELECT {0} FROM events WHERE {0} IS NOT NULL GROUP BY 1)"
+        groups_of = [database.execute(groups.format(name)).fetchall()[0][0] for name in columns]
     wanted = [len({repr(_comparable(value)) for value in values if value is not None}) for values in NESTED.values()]
     assert dict(zip(NESTED, found, strict=True)) == dict(zip(NESTED, wanted, strict=True))
-    # Spark counts maps that differ in the order of their entries as different.
+    # No map can be grouped by.
     plain = [place for place, of in enumerate(NESTED) if not of.startswith("map")]
-    assert [grouped[place] for place in plain] == [wanted[place] for place in plain]
+    assert [groups_of[place] for place in plain] == [wanted[place] for place in plain]
+
+
+def test_top_counts_values_by_their_texts(spark: SparkSession) -> None:
+    texts = {
+        "flag": (True, "true"),
+        "small": (-7, "-7"),
+        "amount": (Decimal("1.5"), "1.500000000"),
+        "single": (-0.0, "0.0"),
+        "real": (-0.0, "0.0"),
+        "text": ("a\x00b", "a\x00b"),
+        "day": (date(1, 1, 3), "0001-01-03"),
+        "moment": (datetime(2024, 2, 29, 23, 59, 59, 999999, UTC), "2024-02-29 23:59:59.999999"),
+    }
+    types = {name: SOURCE.fields[name].spark_type for name in texts}
+    taken = [aggregate_of(Measure(kind="top", argument=name, limit=3)).values(of)[0] for name, of in types.items()]
+    row = tuple(value for value, _ in texts.values())
+    events = spark.createDataFrame([row], ", ".join(f"{name} {of}" for name, of in types.items()))
+    assert list(events.select(*map(F.expr, taken)).collect()[0]) == [text for _, text in texts.values()]
 
 
 def test_distinct_of_a_map_within_another_value_is_refused() -> None:
@@ -258,14 +288,7 @@ def _comparable(value: Any) -> Any:
 
 def test_a_tile_has_the_events_of_its_pane(spark: SparkSession) -> None:
     event_times = [HOURS[0] + timedelta(seconds=seconds) for seconds in (0, 1199, 1200, 2399, 2400, 3599, 3600)]
-    events = spark.createDataFrame(
-        [(time, HOURS[time.hour]) for time in event_times], f"{EVENT_TIME} timestamp, {HOUR} timestamp"
-    )
-    events = events.select(
-        "*", *(F.lit(None).cast(field.spark_type).alias(name) for name, field in SOURCE.fields.items())
-    )
-    (metric,) = (metric for metric in METRICS if metric.name == "in_panes")
-    tiles = plan_aggregation(spark, SOURCE, metric).tiles(events).toArrow().to_pylist()
+    tiles = tiles_of_times(spark, "in_panes", event_times)
     wanted = Counter(time.replace(minute=time.minute // 20 * 20, second=0) for time in event_times)
     assert {(row["hour"], row["pane"]): row["rows"] for row in tiles} == {
         (pane.replace(minute=0), pane): count for pane, count in wanted.items()
@@ -274,18 +297,25 @@ def test_a_tile_has_the_events_of_its_pane(spark: SparkSession) -> None:
 
 def test_a_tile_of_sessions_has_its_first_and_last_event(spark: SparkSession) -> None:
     event_times = [HOURS[0] + timedelta(seconds=seconds) for seconds in (3, 5, 89.5, 90, 179, 3599)]
-    events = spark.createDataFrame(
-        [(time, HOURS[time.hour]) for time in event_times], f"{EVENT_TIME} timestamp, {HOUR} timestamp"
-    )
-    events = events.select(
-        "*", *(F.lit(None).cast(field.spark_type).alias(name) for name, field in SOURCE.fields.items())
-    )
-    (metric,) = (metric for metric in METRICS if metric.name == "in_sessions")
-    tiles = plan_aggregation(spark, SOURCE, metric).tiles(events).toArrow().to_pylist()
+    tiles = tiles_of_times(spark, "in_sessions", event_times)
     found = sorted((row["session_start"], row["session_end"], row["rows"]) for row in tiles)
     assert found == [
         (event_times[first], event_times[last], last - first + 1) for first, last in ((0, 2), (3, 4), (5, 5))
     ]
+
+
+def tiles_of_times(spark: SparkSession, name: str, event_times: list[datetime]) -> list[dict[str, Any]]:
+    """The tiles of a metric of events that have nothing but a time."""
+    rows = [(time, HOURS[time.hour], "accepted") for time in event_times]
+    events = spark.createDataFrame(rows, f"{EVENT_TIME} timestamp, {HOUR} timestamp, {OUTCOME} string")
+    others = [of for of in empty_events(spark, SOURCE).schema if of.name not in events.columns]
+    events = events.withColumns({of.name: F.lit(None).cast(of.dataType) for of in others})
+    (metric,) = (metric for metric in METRICS if metric.name == name)
+    projection = Projection([plan_aggregation(spark, SOURCE, metric)])
+    (projected,) = projection.metrics.values()
+    fold = Fold(connect_for_folds([metric]), projected)
+    found: list[dict[str, Any]] = fold.fold(projection.add_to(events).toArrow()).tiles.to_pylist()
+    return found
 
 
 def events_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
@@ -307,65 +337,3 @@ def events_of(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
         DataFrame.unionByName,
         [rows.withColumns({**nulls, EVENT_TIME: time, OUTCOME: F.lit(of)}) for rows, of in outcomes],
     )
-
-
-def groups(rows: list[dict[str, Any]], dimensions: list[str]) -> dict[str, dict[str, Any]]:
-    """The states of each group by its hour and dimensions, where -0.0 is 0.0."""
-    found = {}
-    for row in rows:
-        key = repr([_unsigned(row[name]) for name in ["hour", *dimensions]])
-        assert key not in found, f"{key} has two groups"
-        found[key] = {name: value for name, value in row.items() if name not in ("hour", *dimensions)}
-    return found
-
-
-def equal(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-12)
-    if isinstance(one, dict) and "sketch" in one:
-        return {**one, "sketch": frequencies(one)} == {**other, "sketch": frequencies(other)}
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
-    if is_histogram(one) and is_histogram(other):
-        return counts(one) == counts(other)
-    if isinstance(one, bytes) and isinstance(other, bytes):
-        return hashes(one) == hashes(other)
-    return in_order(one) == in_order(other) if are_events(one) and are_events(other) else bool(one == other)
-
-
-def is_histogram(state: Any) -> bool:
-    return isinstance(state, list) and all(isinstance(one, dict) and one.keys() == {"x", "y"} for one in state)
-
-
-def counts(histogram: list[dict[str, Any]]) -> dict[int, float]:
-    """The number of values by bucket. Spark may list a bucket once for each of its partitions."""
-    found: Counter[int] = Counter()
-    for bucket in histogram:
-        found[bucket["x"]] += bucket["y"]
-    return dict(found)
-
-
-def frequencies(state: dict[str, Any]) -> list[tuple[str, int, int, int]]:
-    sketch = frequent_strings_sketch.deserialize(state["sketch"])
-    return sorted(sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES))
-
-
-def are_events(state: Any) -> bool:
-    return isinstance(state, list) and all(isinstance(one, dict) and "offset" in one for one in state)
-
-
-def in_order(events: list[dict[str, Any]]) -> list[str]:
-    """The events that a keyed fold keeps, which Spark has in any order, as texts: no NaN is equal to another one."""
-    return [repr(list(event.values())) for event in sorted(events, key=lambda one: [one[name] for name in ORDER])]
-
-
-def hashes(sketch: bytes) -> list[int]:
-    union = theta_union(12)
-    union.update(compact_theta_sketch.deserialize(sketch))
-    return sorted(union.get_result())
-
-
-def _unsigned(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_unsigned(one) for one in value]
-    return 0.0 if isinstance(value, float) and value == 0 else value

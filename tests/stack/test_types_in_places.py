@@ -48,8 +48,8 @@ from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.nullable_schema import nullable_schema
 from speed_layer.intake.deduplication import with_id
 from speed_layer.intake.id_hashes import with_id_hash
-from tests.stack.test_fold_tiles import equal, groups
 from tests.support.project_files import write_project
+from tests.support.states import equal, groups
 
 FIELDS = {
     "flag": "boolean",

@@ -47,7 +47,7 @@ METRICS = {
     ),
 }
 TILE_SCHEMA = pa.schema({"hour": TIMESTAMP, "n": pa.int64()})
-TILINGS = [AggregationPlan(SOURCE, metric, {"n": "sum(n)"}, TILE_SCHEMA) for metric in METRICS.values()]
+TILINGS = [AggregationPlan(SOURCE, metric, TILE_SCHEMA) for metric in METRICS.values()]
 _TEXT = pa.string()
 _REFUSED = pa.schema([column for column in REJECTED_SCHEMA if column.name != "sequence"])
 

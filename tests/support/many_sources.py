@@ -84,9 +84,7 @@ def write_many_sources(folder: Path, size: Size) -> ManySources:
     staged = []
     for number, source in enumerate(sources.values()):
         aggregations = [
-            AggregationPlan(source, metric, {"n": ""}, _TILES)
-            for metric in metrics.values()
-            if metric.source == source.name
+            AggregationPlan(source, metric, _TILES) for metric in metrics.values() if metric.source == source.name
         ]
         tables = open_source_tables(Layout.of(written.project), source, _FIELDS, aggregations)
         _commit(tables, 1, hours[:-1])

@@ -49,7 +49,7 @@ def metric(name: str, factor: int) -> Metric:
 
 
 def aggregation(of: Metric) -> AggregationPlan:
-    return AggregationPlan(SOURCE, of, {"n": "sum(n)"}, TILE_SCHEMA)
+    return AggregationPlan(SOURCE, of, TILE_SCHEMA)
 
 
 def factor(of: Metric) -> int:

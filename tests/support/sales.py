@@ -40,7 +40,6 @@ TILINGS = {
     name: AggregationPlan(
         SOURCE,
         metric,
-        dict.fromkeys(STATES[name], ""),
         pa.schema({"hour": TIMESTAMP, **{column: TYPES[column] for column in STATES[name]}}),
     )
     for name, metric in METRICS.items()

@@ -161,7 +161,7 @@ class Visits:
         self.project = replace(self.project, metrics={**self.project.metrics, "loads": loads})
         self.source, self.metric = self.project.sources["visits"], self.project.metrics["loads"]
         self.layout = Layout.of(self.project)
-        self.aggregation = AggregationPlan(self.source, self.metric, {}, tile_schema(self.metric))
+        self.aggregation = AggregationPlan(self.source, self.metric, tile_schema(self.metric))
         self.visits: list[Visit] = []
         self.cutoffs: dict[int, int] = {}
         self.clock = BASE

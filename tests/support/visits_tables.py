@@ -64,7 +64,6 @@ _SCHEMA = pa.schema(
         "often__n": pa.int64(),
     }
 )
-_STATES = dict.fromkeys(_SCHEMA.names, "")
 
 
 class Visit(int):
@@ -96,9 +95,7 @@ def visit_tables(folder: Path, visits: Sequence[Visit], monkeypatch: pytest.Monk
     metrics = {"totals": bare_tables.METRICS["totals"], "visits": VISITS}
     plain = bare_tables.tiles
     monkeypatch.setattr(bare_tables, "METRICS", metrics)
-    monkeypatch.setattr(
-        bare_tables, "TILINGS", [bare_tables.TILINGS[0], AggregationPlan(SOURCE, VISITS, _STATES, _SCHEMA)]
-    )
+    monkeypatch.setattr(bare_tables, "TILINGS", [bare_tables.TILINGS[0], AggregationPlan(SOURCE, VISITS, _SCHEMA)])
     monkeypatch.setattr(
         bare_tables, "tiles", lambda name, events: _tiles(events) if name == "visits" else plain(name, events)
     )

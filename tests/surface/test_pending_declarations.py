@@ -97,7 +97,7 @@ def test_each_command_says_that_a_change_is_pending_and_what_takes_it_up(site: V
 
 def test_once_the_speed_layer_has_started_they_name_the_recompute_and_the_blocked_hours(site: Visits) -> None:
     change(site, "ms > 100", "ms > 200")
-    changed = AggregationPlan(site.source, site.project.metrics["loads"], {}, TILES)
+    changed = AggregationPlan(site.source, site.project.metrics["loads"], TILES)
     site.source_tables = open_source_tables(site.layout, site.source, FIELDS, [site.aggregation, changed])
     site.sequence = site.source_tables.first_sequence
     site.micro_batch(Visit(4, "home", 5))

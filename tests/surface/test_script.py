@@ -136,7 +136,7 @@ def test_what_needs_sketches_is_left_out_and_a_comment_says_so(tmp_path: Path, m
     monkeypatch.setattr(
         bare_tables,
         "TILINGS",
-        [AggregationPlan(SOURCE, VISITS, {}, schema), AggregationPlan(SOURCE, PEOPLE, {}, schema)],
+        [AggregationPlan(SOURCE, VISITS, schema), AggregationPlan(SOURCE, PEOPLE, schema)],
     )
     monkeypatch.setattr(bare_tables, "tiles", sketched_tiles)
     tables = BareTables(tmp_path, hours=[0, 1, 1, 0, 1])

@@ -1,26 +1,25 @@
 """Every kind of measure that can be declared has an aggregate, whose parts fit together.
 
-What the aggregates compute is tested with Spark in tests/stack/test_aggregates.py.
+What they compute is tested in test_folds.py, and what Spark evaluates for them in tests/stack/test_fold_tiles.py.
 """
 
 from math import sqrt
 
-import duckdb
+import pyarrow as pa
 import pytest
 
 from hourline_core.aggregates import StateColumn, UnsuitableArgumentError, aggregate_of
 from hourline_core.model import Measure, MeasureKind
-from hourline_core.model.expressions import ATTEMPT
 from hourline_core.model.measure_text import EXAMPLES, KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_state_has_a_column_a_partial_a_fold_and_a_merge(kind: MeasureKind) -> None:
+def test_each_state_has_a_column_a_type_a_fold_and_a_merge(kind: MeasureKind) -> None:
     aggregate = aggregate_of(Measure.parse(EXAMPLES[kind]))
     columns = aggregate.columns("delay")
     assert len(set(columns)) == len(columns) == len(aggregate.states)
     values = aggregate.values({"count": "", "any": "boolean", "every": "boolean"}.get(kind, "int"))
-    assert len(aggregate.partials(values)) == len(aggregate.folds(values)) == len(columns)
+    assert len(aggregate.state_types(pa.int32())) == len(aggregate.folds(values)) == len(columns)
     assert len(aggregate.merges([StateColumn(column, "BIGINT") for column in columns])) == len(columns)
 
 
@@ -45,14 +44,6 @@ def test_the_magnitude_is_that_of_the_value_where_the_addends_cancel_out(
     """The states are those of -6, 4 and 2."""
     aggregate = aggregate_of(Measure(kind=kind, argument="x"))
     assert aggregate.magnitude(states, 12.0) == pytest.approx(size)
-
-
-def test_absolute_values_are_added_of_the_events_that_a_measure_counts() -> None:
-    aggregate = aggregate_of(Measure(kind="sum", argument="x", where="x < 100"))
-    with duckdb.connect() as connection:  # which reads it as Spark does
-        connection.execute(f"CREATE MACRO {ATTEMPT}(x) AS x")  # Nothing raises here.
-        rows = "FROM (VALUES (-6), (4), (2), (NULL), (200)) AS t(x)"
-        assert connection.sql(f"SELECT {aggregate.absolute} {rows}").fetchone() == (12.0,)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def found(
     """What does not agree of the numbers of events that were read, that count, and that are of the metric."""
     read, counted, of_metric = ({HOUR: number} for number in numbers)
     source, rows = SOURCE.model_copy(update=of_source), {HOUR: (min(numbers), min(numbers))}
-    aggregation = AggregationPlan(source, SOME if some else EVERYTHING, {}, TILE_SCHEMA)
+    aggregation = AggregationPlan(source, SOME if some else EVERYTHING, TILE_SCHEMA)
     totals = HourTotals(TILE_SCHEMA.empty_table(), of_metric, counted, {HOUR: quarantined}, read, {}, {})
     archived = ArchivedCounts(read, {}, {}, {})
     compared = compare_metric(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, {}, TILE_SCHEMA)

@@ -261,7 +261,7 @@ def test_dimensions_stay_what_they_are() -> None:
     metric = Metric(
         name="m", source="s", dimensions={name: name for name in dimensions}, measures={"n": Measure.parse("count")}
     )
-    aggregation = AggregationPlan(source, metric, {"n": "count(*)"}, schema)
+    aggregation = AggregationPlan(source, metric, schema)
     connection = connect()
     assert list(count_rows_and_groups(connection, aggregation, tiles).values()) == [(4, 4)]
     assert list(

@@ -1,9 +1,8 @@
-"""User-defined measures in DuckDB and over Spark's batches: whatever the parts, their value is that of all events."""
+"""User-defined measures in DuckDB: whatever the parts, their value is that of all events."""
 
 import statistics
 from collections.abc import Mapping
 from functools import cache
-from itertools import groupby
 from typing import Any
 
 import duckdb
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from hourline_core.aggregates import StateColumn, aggregate_of
 from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.aggregates.user_defined import find_failed
-from hourline_core.compute.user_measures import fold_batch
 from hourline_core.errors import SetupError
 from hourline_core.model import Measure, Metric, UserMeasure
 from hourline_core.sql.user_functions import install_functions
@@ -148,60 +146,9 @@ def test_a_part_that_a_class_fails_for_is_never_lost_from_the_whole(rows: list[d
     assert got == {"spread": None if want is None else pytest.approx(want, rel=1e-9, abs=1e-9)}
 
 
-@given(rows=st.lists(ROW, min_size=1, max_size=30), of_batch=st.integers(1, 9))
-@settings(max_examples=examples(30), deadline=None)
-def test_the_partial_states_of_batches_merge_to_the_whole(rows: list[dict[str, Any]], of_batch: int) -> None:
-    """A batch of Spark has the events of several groups, each at its place. Those of no group are left out."""
-    batches = [table(rows[first : first + of_batch]) for first in range(0, len(rows), of_batch)]
-    states: dict[int, dict[str, list[Any]]] = {part: {name: [] for name in MEASURES} for part in range(3)}
-    for batch in batches:
-        groups = batch["part"].to_pylist()
-        # As a dimension may be null, and the rows of part 3 belong to no group.
-        group = pa.array(
-            [None if part == 3 else {"part": part or None} for part in groups], pa.struct({"part": pa.int32()})
-        )
-        for name, measure in MEASURES.items():
-            assert measure.user_measure
-            columns = counting(batch, COLUMNS[name])
-            folded = fold_batch(measure.user_measure, group, columns).to_pylist()
-            assert len(folded) == len(groups)
-            for part, of_part in groupby(sorted(range(len(groups)), key=groups.__getitem__), key=groups.__getitem__):
-                found = [(folded[row]["state"], folded[row]["n"]) for row in of_part if folded[row] is not None]
-                assert len(found) <= 1
-                if part == 3:
-                    assert not found
-                else:
-                    states[part][name] += found
-    connection = connect()
-    for part, of_part_states in states.items():
-        longest = max(map(len, of_part_states.values()))
-        stored: dict[str, pa.Array] = {}
-        for name, some in of_part_states.items():
-            padded = [*some, *[(None, 0)] * (longest - len(some))]
-            of: pa.DataType = aggregate_of(MEASURES[name]).loaded.state_type  # type: ignore[attr-defined]
-            stored[name] = pa.array([state for state, _ in padded], of)
-            stored[f"{name}__n"] = pa.array([n for _, n in padded], pa.int64())
-        check(
-            merged(connection, pa.table(stored)),
-            [row for row in rows if row["part"] == part],
-        )
-
-
 def there(name: str, column: str) -> str:
     """A column as ``UserDefined.values`` gives it: null unless all arguments are there."""
     return f"CASE WHEN {' AND '.join(f'{one} IS NOT NULL' for one in COLUMNS[name])} THEN {column} END"
-
-
-def counting(batch: pa.Table, names: list[str]) -> tuple[pa.Array, ...]:
-    rows = batch.select(names).to_pylist()
-    whole = [all(row[name] is not None for name in names) for row in rows]
-    arguments = [
-        pa.array(
-            [row[name] if is_whole else None for row, is_whole in zip(rows, whole, strict=True)], TYPES.field(name).type
-        )
-        for name in names
-    ]
-    return (*arguments, *(batch[name].combine_chunks() for name in ("topic", "partition", "offset")))
 
 
 def test_a_class_that_cannot_be_used_where_answers_are_read_is_told() -> None:
