@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from batch_layer.hour_totals import HourTotals, no_totals
 from batch_layer.job import Job
 from batch_layer.read_archive import SourceEvents
-from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
+from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Metric, Source
 from hourline_core.storage.opening import open_table
@@ -44,16 +44,14 @@ class SourceTiles:
 
 
 def aggregate(events: SourceEvents) -> SourceTiles:
-    """Compute the tiles of each metric of the job over ``events``. Without events there are none, and no Spark starts.
-    Raises UnresolvedError.
-    """
+    """Compute the tiles of each metric of the job over ``events``. Without events there are none."""
     job, source = events.job, events.source
     metrics, totals = [], {}
-    folded = events.fold.run(job.spark()) if events.fold else {}
+    folded = events.fold.run() if events.fold else {}
     for metric in job.metrics_of(source):
         hours = job.hours_of_metric(metric)
         if events.fold:
-            aggregation = plan_aggregation(job.spark(), source, metric)
+            aggregation = events.fold.plan.metrics[metric.name].tiles.aggregation
             rows, totals[metric.name] = folded[metric.name]
             rows = _keep_hours(rows, hours)
         else:

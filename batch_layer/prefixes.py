@@ -45,7 +45,7 @@ def compute_prefixes(
     plans = {metric.name: plan_aggregation(spark, source, metric) for metric in metrics}
     copies = sum(last * last for last in topics.values())
     projection = Projection(map(_with_prefix, plans.values()))
-    folded = FrameFold.of(_with_prefix_in_id(source), projection, events, copies).run(spark)
+    folded = FrameFold.of(_with_prefix_in_id(source), projection, events, copies).run()
     tiles = {}
     for name, plan in plans.items():
         of_all, _ = folded[name]

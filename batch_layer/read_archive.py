@@ -12,9 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer.deduplication import mark_first
 from batch_layer.folding.plan import plan_fold, plan_read
-from batch_layer.folding.run import ArchiveFold, FrameFold, RunnableFold
+from batch_layer.folding.run import ArchiveFold, DriverFold, FrameFold, RunnableFold
+from batch_layer.folding.shares import is_brief
 from batch_layer.job import Job
-from hourline_core.compute.aggregation import plan_aggregation
+from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation, plan_native_aggregation
 from hourline_core.compute.archive import as_declared, from_archive, read_version
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
@@ -46,17 +47,14 @@ class SourceEvents:
 
 
 @contextmanager
-def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
-    """The events of a job's hours of ``source``, up to the sequence that the job's snapshot has finished.
+def read_events(job: Job, source: Source, fold: RunnableFold | None) -> Iterator[SourceEvents]:
+    """The events of a job's hours of ``source``, up to the sequence that the job's snapshot has finished. ``fold`` is
+    as ``plan_source`` gives it.
 
     Within the block, those that expectations need are persisted.
     """
     cutoff = job.snapshot.progress[source.name].sequence
-    if not job.has_events(source):
-        yield SourceEvents(job, source, cutoff, None)
-        return
-    fold = _plan_fold(job, source, cutoff)
-    if not source.expectations:
+    if not fold or not source.expectations:
         yield SourceEvents(job, source, cutoff, None, fold)
         return
     archived = ArchivedEvents(job, source, job.hours_of_source(source), cutoff).mark_counted().persist()
@@ -66,17 +64,34 @@ def read_events(job: Job, source: Source) -> Iterator[SourceEvents]:
         archived.unpersist()
 
 
-def _plan_fold(job: Job, source: Source, cutoff: int) -> RunnableFold:
+def plan_source(job: Job, source: Source) -> RunnableFold | None:
+    """How the events of a job's hours of ``source`` are folded. None: there are none. Starts Spark if that, or the
+    source's expectations, need it. Raises UnresolvedError.
+    """
+    if not job.has_events(source):
+        return None
+    if source.expectations:
+        job.spark()
+    cutoff = job.snapshot.progress[source.name].sequence
     hours, layout = job.hours_of_source(source), Layout.of(job.project)
-    projection = Projection(plan_aggregation(job.spark(), source, metric) for metric in job.metrics_of(source))
+    projection = Projection(_plan_aggregations(job, source))
     plan = plan_fold(source, projection)
     version = job.snapshot.other_tables[f"events/{source.name}"]
     archive = open_table(layout.events(source), layout.storage_options, version)
     read = plan_read(plan, projection, archive, layout.storage_options, hours, cutoff)
     if read is not None:
-        return ArchiveFold(plan, read, archive)
+        brief = is_brief(archive, hours)
+        return DriverFold(plan, read, archive) if brief else ArchiveFold(plan, read, archive, job.spark())
     events = ArchivedEvents(job, source, hours, cutoff).with_fields()
     return FrameFold.of(source, projection, events, job.count_events(source, hours))
+
+
+def _plan_aggregations(job: Job, source: Source) -> list[AggregationPlan]:
+    metrics = job.metrics_of(source)
+    native = [plan for metric in metrics if (plan := plan_native_aggregation(source, metric))]
+    if len(native) == len(metrics):
+        return native
+    return [plan_aggregation(job.spark(), source, metric) for metric in metrics]
 
 
 class ArchivedEvents:

@@ -30,7 +30,7 @@ from batch_layer.job import Job, join_moved_hours, open_job
 from batch_layer.plan import PlannedHour
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
-from batch_layer.read_archive import read_events
+from batch_layer.read_archive import plan_source, read_events
 from batch_layer.recompute_progress import NO_WORK, ProgressCount, counting
 from batch_layer.reports.follow import follow
 from batch_layer.split_jobs import HOURS, split_jobs
@@ -137,13 +137,12 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
     for source in job.sources:
         decode_anew(job.spark, job.project, source, job.snapshot.progress[source.name].sequence)
     job = join_moved_hours(job)
-    if any(map(job.has_events, job.sources)):
-        job.spark()  # Its start is not part of the job's time.
+    folds = {source.name: plan_source(job, source) for source in job.sources}
     from batch_layer.audit.run_audit import audit
 
-    began, audited = job.clock(), []
+    began, audited = job.clock(), []  # The starts of Spark and of Great Expectations are not part of the job's time.
     for source in job.sources:
-        with read_events(job, source) as events:
+        with read_events(job, source, folds[source.name]) as events:
             audited.append(audit(stage(aggregate(events))))
     return publish(publication, job, audited, began)
 

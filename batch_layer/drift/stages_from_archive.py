@@ -43,6 +43,6 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
     known = source.model_copy(update={"id": None})
     before = FrameFold.of(known, projection, events.keep_counted_before(cutoffs), rows)
     first = FrameFold.of(source, projection, events.with_fields(), rows)
-    counted, _ = before.run(job.spark())[served.metric.name]
-    of_first, totals = first.run(job.spark())[served.metric.name]
+    counted, _ = before.run()[served.metric.name]
+    of_first, totals = first.run()[served.metric.name]
     return Replayed(counted, of_first, dict(totals.sizes))

@@ -1,7 +1,8 @@
-"""Runs the tasks that fold archived events, and merges what they tell."""
+"""Has archived events folded, in tasks or here, and merges what is told."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,7 +16,16 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from batch_layer.folding.failures import list_first
 from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold
 from batch_layer.folding.shares import divide_archive, number_of_tasks
-from batch_layer.folding.tasks import COUNTED, OF_METRIC, QUARANTINED, READ, FoldedShare, work_on_events, work_on_shares
+from batch_layer.folding.tasks import (
+    COUNTED,
+    OF_METRIC,
+    QUARANTINED,
+    READ,
+    FoldedShare,
+    fold_shares,
+    work_on_events,
+    work_on_shares,
+)
 from batch_layer.folding.totals import add_up_states
 from batch_layer.hour_totals import HourTotals, magnitudes
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
@@ -36,8 +46,29 @@ Result = dict[str, tuple[pa.Table, HourTotals]]
 class RunnableFold(Protocol):
     """A fold of the archived events of a source."""
 
-    def run(self, spark: SparkSession) -> Result:
+    @property
+    def plan(self) -> FoldPlan:
+        """What is folded."""
+
+    def run(self) -> Result:
         """The tiles and totals. Raises TableError if a file cannot be read, and PySparkException when Spark fails."""
+
+
+@dataclass(frozen=True)
+class DriverFold:
+    """This process reads the few events of ``archive`` at the version that it is open at. Spark starts in seconds, and
+    its tasks would do the same.
+    """
+
+    plan: FoldPlan
+    read: ReadPlan
+    archive: DeltaTable
+
+    def run(self) -> Result:
+        """See RunnableFold."""
+        shares = divide_archive(self.archive, self.read.hours, 1, by_id=self.plan.source.id is not None)
+        with _telling_damage(self.archive):
+            return merge_shares(self.plan, [fold_shares(self.plan, self.read, shares)])
 
 
 @dataclass(frozen=True)
@@ -47,19 +78,27 @@ class ArchiveFold:
     plan: FoldPlan
     read: ReadPlan
     archive: DeltaTable
+    spark: SparkSession
 
-    def run(self, spark: SparkSession) -> Result:
+    def run(self) -> Result:
         """See RunnableFold."""
-        tasks, by_id = spark.sparkContext.defaultParallelism, self.plan.source.id is not None
+        tasks, by_id = self.spark.sparkContext.defaultParallelism, self.plan.source.id is not None
         shares = divide_archive(self.archive, self.read.hours, tasks, by_id=by_id)
-        numbers = spark.range(0, len(shares), 1, len(shares))
-        try:
+        numbers = self.spark.range(0, len(shares), 1, len(shares))
+        with _telling_damage(self.archive):
             told = run_tasks(numbers, partial(work_on_shares, pickle.dumps((self.plan, self.read)), shares))
-        except (OSError, pa.ArrowInvalid) as error:
-            if damage := damage_of(self.archive):
-                raise TableError(damage) from error
-            raise
         return _merge(self.plan, told)
+
+
+@contextmanager
+def _telling_damage(archive: DeltaTable) -> Iterator[None]:
+    """Raise TableError instead of what a damaged file makes a reader raise."""
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        if damage := damage_of(archive):
+            raise TableError(damage) from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -85,10 +124,11 @@ class FrameFold:
         chosen = projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in plan.columns))
         return cls(plan, chosen, rows)
 
-    def run(self, spark: SparkSession) -> Result:
+    def run(self) -> Result:
         """See RunnableFold."""
         by_id = self.plan.source.id is not None
-        tasks = number_of_tasks(self.rows, spark.sparkContext.defaultParallelism, by_id=by_id)
+        parallelism = self.events.sparkSession.sparkContext.defaultParallelism
+        tasks = number_of_tasks(self.rows, parallelism, by_id=by_id)
         if by_id:
             # Events without an id may be in any task.
             alone = F.when(F.col(ID).isNull(), F.struct(PARTITION, OFFSET, PLACE))

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from hourline_core.storage.file_ranges import FileRange, file_ranges
 from hourline_core.storage.file_slices import FileSlice, divide
 
-_ROWS_OF_TASK = 100_000
+ROWS_OF_TASK = 100_000
 """With fewer rows, a further task costs more than it saves."""
 ROWS_WITH_IDS = 2_000_000
 """About the most rows of a share whose ids are held in memory at once."""
@@ -33,8 +33,7 @@ def divide_archive(archive: DeltaTable, hours: Sequence[datetime], tasks: int, *
 
     The files of a share of many ids are read by others, too. So hours are divided first, and ids if that is not enough.
     """
-    ranges = file_ranges(archive, "hour") if archive.file_uris() else []
-    files = [file for file in ranges if file.last >= hours[0] and file.first <= hours[-1]]
+    files = _files_with(archive, hours)
     rows = sum(file.rows for file in files)
     number = number_of_tasks(rows, tasks, by_id=by_id)
     if not by_id:
@@ -50,10 +49,20 @@ def divide_archive(archive: DeltaTable, hours: Sequence[datetime], tasks: int, *
     return shares
 
 
+def is_brief(archive: DeltaTable, hours: Sequence[datetime]) -> bool:
+    """Whether the files that may have events of ``hours`` are work for one task."""
+    return sum(file.rows for file in _files_with(archive, hours)) <= ROWS_OF_TASK
+
+
 def number_of_tasks(rows: int, tasks: int, *, by_id: bool) -> int:
     """The number of tasks for this number of ``rows``: up to ``tasks``, or more whose ids are held in memory."""
-    number = max(1, min(tasks, rows // _ROWS_OF_TASK))
+    number = max(1, min(tasks, rows // ROWS_OF_TASK))
     return max(number, -(-rows // ROWS_WITH_IDS)) if by_id else number
+
+
+def _files_with(archive: DeltaTable, hours: Sequence[datetime]) -> list[FileRange]:
+    ranges = file_ranges(archive, "hour") if archive.file_uris() else []
+    return [file for file in ranges if file.last >= hours[0] and file.first <= hours[-1]]
 
 
 def _estimate(files: Sequence[FileRange], span: Sequence[datetime]) -> int:

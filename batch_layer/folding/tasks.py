@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch_layer.folding.failures import keep_first
-from batch_layer.folding.plan import FoldPlan
+from batch_layer.folding.plan import FoldPlan, ReadPlan
 from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
 from batch_layer.folding.tables import join_chunks, query, split_table
@@ -81,6 +81,14 @@ def work_on_shares(plan: bytes, shares: Sequence[Share], numbers: Iterable[pa.Re
     for number in [number for batch in numbers for number in batch.column(0).to_pylist()]:
         folder.fold(reader.read(shares[number]), folded)
     return pickle.dumps(folded)
+
+
+def fold_shares(plan: FoldPlan, read: ReadPlan, shares: Sequence[Share]) -> FoldedShare:
+    """As ``work_on_shares``, of all ``shares`` and in this process."""
+    folder, reader, folded = _Folder(plan), Reader(read), FoldedShare()
+    for share in shares:
+        folder.fold(reader.read(share), folded)
+    return folded
 
 
 def work_on_events(plan: bytes, batches: Iterable[pa.RecordBatch]) -> bytes:

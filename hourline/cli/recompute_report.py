@@ -25,8 +25,8 @@ _MOST_NAMES = 6
 
 
 def start_in_words(planned: Iterable["PlannedHour"]) -> str:
-    """How the line about a recompute ends: Spark starts, unless no event is known that arrived in one of the hours."""
-    return "; starting Spark" if any(item.events for item in planned) else ", in which no event has arrived"
+    """How the line about a recompute ends: whether it is known that no event arrived in one of the hours."""
+    return "" if any(item.events for item in planned) else ", in which no event has arrived"
 
 
 def report_waiting(process: int) -> None:

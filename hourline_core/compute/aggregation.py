@@ -2,6 +2,7 @@
 evaluates it, and `fold_tiles.py` folds it.
 """
 
+import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -12,11 +13,26 @@ from pyspark.errors import PySparkException, PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import DataType, NullType
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    TimestampType,
+)
 
 from hourline_core.aggregates import UnsuitableArgumentError, aggregate_of
 from hourline_core.aggregates.user_classes.fold_class import load_fold
 from hourline_core.aggregates.user_classes.measure_class import load_class
+from hourline_core.compute.native_expressions import translate
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import (
     UnresolvedError,
@@ -38,6 +54,14 @@ from hourline_core.storage.nullable_schema import nullable_schema
 _OF_ANY_TYPE = ("min", "max", "first", "last", "user_defined", "fold")
 """The kinds of measures whose values have the type of the argument, or that of their class."""
 _NO_NUMBERS = ("string", "boolean", "date", "timestamp", "timestamp_ntz")
+_NATIVE_TYPES: Mapping[str, DataType] = {
+    of.simpleString(): of
+    for of in (
+        *(ByteType(), ShortType(), IntegerType(), LongType(), DoubleType(), FloatType()),
+        *(StringType(), BooleanType(), DateType(), TimestampType()),
+    )
+}
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 
 _PLANS: MutableMapping[SparkSession, dict[str, "AggregationPlan"]] = WeakKeyDictionary()
 """What each session has resolved, by the text of all that an aggregation depends on. A start checks all metrics before
@@ -67,29 +91,56 @@ def plan_aggregation(spark: SparkSession, source: Source, metric: Metric) -> Agg
     return replace(plans[declared], source=source, metric=metric)
 
 
+def plan_native_aggregation(source: Source, metric: Metric) -> AggregationPlan | None:
+    """As ``plan_aggregation`` gives it, without Spark. None: Spark has to resolve it, since DuckDB does not evaluate
+    some expression alike, or it has a mistake.
+    """
+    types: dict[KeyPath, DataType] = {}
+    for path, text in named_expressions(metric).items():
+        native = translate(source, text)
+        if native is None or (of := _native_type(native.type)) is None:
+            return None
+        types[path] = of
+    return None if any(find_unsuited(metric, types)) else _plan(source, metric, types)
+
+
 def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
     events = with_derived(empty_events(spark, source), source)
     types = types_of(events, named_expressions(metric))
     for mistake in find_unsuited(metric, types):
         raise mistake
+    plan = _plan(source, metric, types)
+    _check_evaluated(events, plan)
+    return plan
+
+
+def _plan(source: Source, metric: Metric, types: Mapping[KeyPath, DataType]) -> AggregationPlan:
+    """``types`` are those of ``named_expressions``."""
     states: dict[str, pa.DataType] = {}
     values: dict[str, list[str]] = {}
     for name, measure in metric.stored_measures.items():
         aggregate, argument = aggregate_of(measure), types.get(("measures", name))
         values[name] = aggregate.values(argument.simpleString() if argument else "")
         states |= zip(aggregate.columns(name), aggregate.state_types(_arrow_type(argument or NullType())), strict=True)
-    _check_evaluated(events, metric, values)
     keys = {"hour": TIMESTAMP, **({PANE: TIMESTAMP} if metric.pane else {})}
     keys |= {name: _arrow_type(types["dimensions", name]) for name in metric.dimensions}
     return AggregationPlan(source, metric, nullable_schema(pa.schema({**keys, **states})), values)
 
 
-def _check_evaluated(events: DataFrame, metric: Metric, values: Mapping[str, Sequence[str]]) -> None:
+def _native_type(name: str) -> DataType | None:
+    """Spark's type of that name. None: it is nested, or binary."""
+    if decimal := _DECIMAL.fullmatch(name):
+        return DecimalType(int(decimal[1]), int(decimal[2]))
+    return _NATIVE_TYPES.get(name)
+
+
+def _check_evaluated(events: DataFrame, plan: AggregationPlan) -> None:
     """Raise UnresolvedError unless Spark can evaluate what is made of the declared expressions: a comment in one of
     them may hide what follows.
     """
+    metric = plan.metric
     condition = [attempt(metric.where)] if metric.where else []
-    evaluated = [*tile_keys(metric).values(), *condition, *chain(*values.values())]
+    evaluated = [*tile_keys(metric).values(), *condition, *chain(*plan.values.values())]
     try:
         events.select(F.col(HOUR), *map(F.expr, evaluated))  # beside a plain column, no aggregate may be
     except PySparkException as error:

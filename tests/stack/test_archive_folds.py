@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer.folding import shares
 from batch_layer.folding.plan import plan_fold, plan_read
-from batch_layer.folding.run import ArchiveFold, FrameFold
+from batch_layer.folding.run import ArchiveFold, DriverFold, FrameFold, RunnableFold
 from batch_layer.hour_totals import HourTotals
 from batch_layer.job import Job
 from batch_layer.read_archive import ArchivedEvents
@@ -120,20 +120,23 @@ def test_a_session_plans_an_aggregation_once_and_a_changed_one_anew(
     assert "m0" not in plan_aggregation(spark, SOURCE, described).schema.names[-1:]
 
 
-def test_tasks_of_spark_read_the_archive_and_name_a_file_that_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_archive_is_read_by_tasks_and_here_and_a_missing_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
     events = [[folding.Event(folding.HOURS[0], 1, "a", 0, 1.5, "b", place, 0.5) for place in range(3)]] * 2
     folder = tmp_path / "events" / "sales"
     archive = folding.write(folder, [list(enumerate_events(number, file)) for number, file in enumerate(events)])
     plan, read = folding.make_plans(folding.SOURCE, archive)
-    tiles, totals = ArchiveFold(plan, read, archive).run(spark)["turnover"]
-    assert tiles.select(["hour", "shop", "even", "n"]).to_pylist() == [
-        {"hour": folding.HOURS[0], "shop": "b", "even": 0, "n": 1}
-    ]
-    assert (totals.read, totals.counted) == ({folding.HOURS[0]: 6}, {folding.HOURS[0]: 1})
+    ways: list[RunnableFold] = [ArchiveFold(plan, read, archive, spark), DriverFold(plan, read, archive)]
+    for way in ways:
+        tiles, totals = way.run()["turnover"]
+        assert tiles.select(["hour", "shop", "even", "n"]).to_pylist() == [
+            {"hour": folding.HOURS[0], "shop": "b", "even": 0, "n": 1}
+        ]
+        assert (totals.read, totals.counted) == ({folding.HOURS[0]: 6}, {folding.HOURS[0]: 1})
     path = data_files(archive)[0]
     (folder / path).unlink()
-    with pytest.raises(TableError, match=f"its file {path} is missing; bring it back from a backup"):
-        ArchiveFold(plan, read, archive).run(spark)
+    for way in ways:
+        with pytest.raises(TableError, match=f"its file {path} is missing; bring it back from a backup"):
+            way.run()
 
 
 @settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -141,7 +144,7 @@ def test_tasks_of_spark_read_the_archive_and_name_a_file_that_is_missing(spark: 
     files=st.lists(st.lists(folding.EVENT, min_size=8, max_size=20), min_size=2, max_size=3),
     has_id=st.sampled_from([True, True, True, False]),
 )
-def test_events_that_tasks_or_spark_read_are_folded_as_a_naive_pass_finds(
+def test_events_that_tasks_or_spark_or_this_process_read_are_folded_as_a_naive_pass_finds(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
     files: list[list[folding.Event]],
@@ -162,9 +165,9 @@ def test_events_that_tasks_or_spark_read_are_folded_as_a_naive_pass_finds(
     assert read
     events_read = ArchivedEvents(job, source, folding.WANTED, folding.CUTOFF).with_fields()
     frame = FrameFold.of(source, projection, events_read, sum(map(len, files)))
-    for one in (ArchiveFold(plan, read, archive), frame):
+    for one in (ArchiveFold(plan, read, archive, spark), DriverFold(plan, read, archive), frame):
         with patch.object(shares, "ROWS_WITH_IDS", 5):  # so that several tasks have the events of an hour
-            folded = one.run(spark)
+            folded = one.run()
         folding.check(source, list(chain(*events)), *folded["turnover"])
 
 
@@ -209,7 +212,7 @@ def fold(spark: SparkSession, metric: Metric, rows: list[dict[str, Any]]) -> tup
     events = events.withColumns({**{name: of for name, of in nulls.items() if name not in events.columns}, **known})
     events = events.withColumn(TOPIC_ID, F.lit("sales"))
     projection = Projection([plan_aggregation(spark, SOURCE, metric)])
-    return FrameFold.of(SOURCE, projection, events, len(rows)).run(spark)[metric.name]
+    return FrameFold.of(SOURCE, projection, events, len(rows)).run()[metric.name]
 
 
 def check_totals(totals: HourTotals, rows: list[dict[str, Any]]) -> None:

@@ -176,7 +176,7 @@ def of_both_layers(spark: SparkSession, project: Project, name: str) -> list[dic
     projected = projection.add_to(events).toArrow()
     folded = Fold(connect_for_folds([metric]), projection.metrics[aggregation.name]).fold(projected).tiles
     archived = events.withColumns({SEQUENCE: F.lit(1).cast("bigint"), TOPIC_ID: F.lit("s")})
-    of_batch, _ = FrameFold.of(source, projection, archived, 1).run(spark)[name]
+    of_batch, _ = FrameFold.of(source, projection, archived, 1).run()[name]
     one, other = (groups(rows.to_pylist(), metric.tile_columns) for rows in (folded, of_batch))
     assert one.keys() == other.keys(), name
     for key, states in one.items():

@@ -166,7 +166,7 @@ def test_each_type_is_refused_or_has_equal_results_in_both_layers(
     projected = projection.add_to(events).toArrow()
     connection = connect_for_folds(metrics)
     archived = events.withColumns({SEQUENCE: F.lit(1).cast("bigint"), TOPIC_ID: F.lit("s")})
-    by_batch_layer = FrameFold.of(source, projection, archived, 1).run(spark)
+    by_batch_layer = FrameFold.of(source, projection, archived, 1).run()
     for aggregation in aggregations:
         columns = aggregation.metric.tile_columns
         folded = Fold(connection, projection.metrics[aggregation.name]).fold(projected).tiles
