@@ -53,10 +53,11 @@ class Reader:
 
     def _choose(self, rows: pa.Table, share: Share) -> pa.Table:
         """Of the archived ``rows``, those of the hours of the share, up to the cutoff."""
-        hour, of = rows[HOUR], rows.schema.field(HOUR).type
-        hours = [one for one in self._plan.hours if share.first <= one <= share.last]
-        chosen = pc.and_(pc.less_equal(rows[SEQUENCE], self._plan.cutoff), pc.is_in(hour, pa.array(hours, of)))
-        rows = rows if pc.all(chosen).as_py() else rows.filter(chosen)
+        if pc.greater(pc.max(rows[SEQUENCE]), self._plan.cutoff).as_py():
+            rows = rows.filter(pc.less_equal(rows[SEQUENCE], self._plan.cutoff))
+        hours = pa.array([one for one in self._plan.hours if share.first <= one <= share.last])
+        if not pc.all(pc.is_in(pc.unique(rows[HOUR]), hours)).as_py():
+            rows = rows.filter(pc.is_in(rows[HOUR], hours))
         if PLACE in rows.column_names:  # Null is 0: an older version has archived it.
             at = rows.column_names.index(PLACE)
             rows = rows.set_column(at, PLACE, pc.fill_null(rows[PLACE], 0))

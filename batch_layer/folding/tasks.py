@@ -145,14 +145,14 @@ class _Folder:
         of_metric = counted if of_chunk.quarantined is None else of_chunk.kept.select(list(needed))
         of_metric = _filter(of_metric, metric.totals.conditions)
         folded.totals.append(add_up_events(metric.totals, of_metric))
-        counts = {COUNTED: counted[HOUR], OF_METRIC: of_metric[HOUR]}
-        if of_chunk.quarantined is None:
-            counts[QUARANTINED] = counted[HOUR].slice(0, 0)
-        else:
-            counts[QUARANTINED] = of_chunk.quarantined["hour"]
+        counts = {COUNTED: pc.value_counts(counted[HOUR])}
+        counts[OF_METRIC] = counts[COUNTED] if of_metric is counted else pc.value_counts(of_metric[HOUR])
+        if of_chunk.quarantined is not None:
+            counts[QUARANTINED] = pc.value_counts(of_chunk.quarantined["hour"])
             folded.failures.append(keep_first(self._connection, of_chunk.quarantined))
-        folded.counts.append(_count(counts))
-        folded.absolute.append(_add_absolute(of_metric, metric.doubles))
+        folded.counts.append(_align(counts))
+        if metric.doubles:
+            folded.absolute.append(_add_absolute(of_metric, metric.doubles))
 
     def _mark_first(self, events: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The events with IS_FIRST. Those that are not the first of their id may be left out, so that an id that comes
@@ -209,13 +209,12 @@ def _filter(events: pa.Table, conditions: Sequence[str]) -> pa.Table:
     return events
 
 
-def _count(hours: Mapping[str, pa.ChunkedArray]) -> pa.Table:
-    """By HOUR, the number of its values in each column. An hour may have several rows."""
-    found = {name: pc.value_counts(of) for name, of in hours.items()}
-    names = np.repeat(list(found), [len(of) for of in found.values()])
-    numbers = pa.concat_arrays([of.field(1) for of in found.values()]).to_numpy()
-    columns = {name: np.where(names == name, numbers, 0) for name in found}
-    return pa.table({HOUR: pa.concat_arrays([of.field(0) for of in found.values()]), **columns})
+def _align(counts: Mapping[str, pa.StructArray]) -> pa.Table:
+    """The numbers of values of HOUR, each in a column. An hour may have several rows."""
+    names = np.repeat(list(counts), [len(of) for of in counts.values()])
+    numbers = pa.concat_arrays([of.field(1) for of in counts.values()]).to_numpy()
+    columns = {name: np.where(names == name, numbers, 0) for name in (COUNTED, OF_METRIC, QUARANTINED)}
+    return pa.table({HOUR: pa.concat_arrays([of.field(0) for of in counts.values()]), **columns})
 
 
 def _add_absolute(events: pa.Table, doubles: Mapping[str, str]) -> pa.Table:
