@@ -14,7 +14,7 @@ HOURS = 168
 HOURS_OF_BACKFILL = 24
 """The same in a backfill. The hourly recompute waits for its jobs, so they must not take long."""
 
-_EVENTS = 500_000
+_EVENTS = 5_000_000
 _CELLS = 4_000
 """A job takes more hours as long as it has fewer events, over all metrics, and fewer hours × metrics."""
 
