@@ -46,7 +46,7 @@ def test_hours_with_few_events_share_a_job_and_those_with_many_do_not() -> None:
     assert sizes(planned(*[10] * year, metrics=8)) == [500] * 17 + [260]
     assert sizes(planned(*[1_000_000] * 60), HOURS_OF_BACKFILL) == [24, 24, 12]
     assert sizes(planned(*[1_000_000] * 24, *[10] * 500), HOURS_OF_BACKFILL) == [24, 500]
-    assert sizes(planned(*[10_000] * 100), HOURS_OF_BACKFILL) == [50, 50]
+    assert sizes(planned(*[10_000] * 1_000), HOURS_OF_BACKFILL) == [500, 500]
 
 
 def test_a_declared_number_is_the_maximum() -> None:
