@@ -1,11 +1,12 @@
 """Spark SQL that DuckDB computes with the same results, so that no column has to cross into Java for it.
 
 It is a closed list: names of columns, plain literals, comparisons, AND, OR and NOT, IS NULL, IN, BETWEEN, CASE,
-arithmetic of doubles or of floats, the remainder of whole numbers, substrings, concatenation, and casts that lose
-nothing. None of them raises, and each means the same in both engines for the types that it is listed for. A property
-test compares them. All other expressions are Spark's.
+COALESCE, arithmetic of doubles or of floats, the remainder and the quotient by a number, substrings, the length and the
+parts of a text, concatenation, and casts that lose nothing. None of them raises, and each means the same in both
+engines for the types that it is listed for. A property test compares them. All other expressions are Spark's.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from hourline_core.model import Source
 from hourline_core.model.expressions import ATTEMPT
-from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC, visible_name
 from hourline_core.sql.literals import identifier, literal
 
 _WHOLE = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT"}
@@ -30,6 +31,10 @@ _OTHERS = {
     "timestamp": "TIMESTAMPTZ",
 }
 _TYPES = {**_WHOLE, **_OTHERS}
+_DECIMAL = re.compile(r"(?=.{1,16}$)\d+\.\d+")
+"""A plain number with a point. Up to 15 digits, both engines make the same double of it."""
+_BESIDE_DOUBLE = "decimal beside a double"
+"""The type of such a number: it is a decimal, unless the other operand is a double."""
 _LARGEST_OF_FLOAT = 2**24
 """Up to this one, a float holds each whole number."""
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -81,7 +86,14 @@ class _Translation:
         clauses = [name for name, part in select.args.items() if part]
         if not isinstance(select, exp.Select) or clauses != ["expressions"] or len(select.expressions) != 1:
             raise _OnlySparkError
-        return self.of(select.expressions[0])
+        return self.of_value(select.expressions[0])
+
+    def of_value(self, node: exp.Expression) -> Native:
+        """The translation of a node whose value is taken as it is."""
+        found = self.of(node)
+        if found.type == _BESIDE_DOUBLE:
+            raise _OnlySparkError
+        return found
 
     def of(self, node: Any) -> Native:
         """The translation of a node. Raises _OnlySparkError."""
@@ -103,6 +115,9 @@ class _Translation:
         name = node.name
         if name in _OWN:
             return Native(identifier(name), _OWN[name])
+        for own in (EVENT_TIME, HOUR):
+            if visible_name(own, self.source.field_names) == name.lower():
+                return Native(identifier(own), _OWN[own])
         for field, declared in self.source.fields.items():
             if field.lower() == name.lower() and field in self.source.event_fields:
                 return Native(identifier(field), declared.spark_type)
@@ -117,6 +132,8 @@ class _Translation:
             if not node.this.isascii():
                 raise _OnlySparkError
             return Native(literal(node.this), "string")
+        if _DECIMAL.fullmatch(node.this):
+            return Native(f"{node.this}::DOUBLE", _BESIDE_DOUBLE)
         if not node.this.isdigit() or int(node.this) >= 1 << 31:
             raise _OnlySparkError
         return Native(node.this, "int")
@@ -163,17 +180,41 @@ class _Translation:
         if node.this is not None:
             raise _OnlySparkError
         conditions = [self.of_type(branch.this, "boolean") for branch in node.args["ifs"]]
-        values = [self.of(branch.args["true"]) for branch in node.args["ifs"]]
+        values = [self.of_value(branch.args["true"]) for branch in node.args["ifs"]]
         if (default := node.args.get("default")) is not None:
-            values.append(self.of(default))
+            values.append(self.of_value(default))
         if len({value.type for value in values}) != 1:
             raise _OnlySparkError
         when = " ".join(f"WHEN {of.sql} THEN {value.sql}" for of, value in zip(conditions, values, strict=False))
         otherwise = f" ELSE {values[-1].sql}" if default is not None else ""
         return Native(f"(CASE {when}{otherwise} END)", values[0].type)
 
+    def coalesce(self, node: exp.Coalesce) -> Native:
+        values = [self.of_value(part) for part in (node.this, *node.expressions)]
+        if len({value.type for value in values}) != 1:
+            raise _OnlySparkError
+        return Native(f"coalesce({', '.join(value.sql for value in values)})", values[0].type)
+
+    def minus(self, node: exp.Neg) -> Native:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            number = self.constant(node.this)
+        else:
+            number = self.of_type(node.this, "double", "float")  # The least whole number has no opposite.
+        return Native(f"(-{number.sql})", number.type)
+
+    def divide(self, node: exp.Div) -> Native:
+        """The quotient by a plain number but zero, by which Spark gives null."""
+        one, divisor = self.of_type(node.this, "double", *_WHOLE), node.expression
+        if not isinstance(divisor, exp.Literal) or divisor.is_string or float(divisor.this) == 0:
+            raise _OnlySparkError
+        by = self.constant(divisor)
+        if by.type == _BESIDE_DOUBLE and one.type != "double":
+            raise _OnlySparkError
+        return Native(f"({one.sql}::DOUBLE / {by.sql}::DOUBLE)", "double")
+
     def arithmetic(self, node: exp.Binary) -> Native:
-        one, other = (self.of_type(part, "double", "float", *_WHOLE) for part in (node.this, node.expression))
+        types = ("double", "float", *_WHOLE, _BESIDE_DOUBLE)
+        one, other = (self.of_type(part, *types) for part in (node.this, node.expression))
         if one.type == other.type == "float":
             return Native(f"({one.sql} {_OPERATORS[type(node)]} {other.sql})", "float")
         if "double" not in (one.type, other.type) or "float" in (one.type, other.type):
@@ -197,6 +238,18 @@ class _Translation:
             raise _OnlySparkError
         return Native(f"substring({', '.join([text.sql, *bounds])})", "string")
 
+    def length(self, node: exp.Length) -> Native:
+        return Native(f"length({self.of_type(node.this, 'string').sql})::INTEGER", "int")
+
+    def split_part(self, node: exp.SplitPart) -> Native:
+        text, delimiter, number = node.this, node.args["delimiter"], node.args["part_index"]
+        if not isinstance(delimiter, exp.Literal) or not delimiter.is_string or not delimiter.this:
+            raise _OnlySparkError
+        if not isinstance(number, exp.Literal) or number.is_string or int(self.constant(number).sql) == 0:
+            raise _OnlySparkError
+        parts = (self.of_type(text, "string").sql, self.constant(delimiter).sql, number.this)
+        return Native(f"split_part({', '.join(parts)})", "string")
+
     def concatenate(self, node: exp.Concat | exp.DPipe) -> Native:
         parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
         texts = [self.of_type(part, "string", *_WHOLE) for part in parts]
@@ -205,7 +258,7 @@ class _Translation:
     def cast(self, node: exp.Cast | exp.TryCast) -> Native:
         to, found = node.to.sql(dialect="spark").lower(), self.of(node.this)
         lossless = {
-            "double": ("float", *_WHOLE),
+            "double": ("float", _BESIDE_DOUBLE, *_WHOLE),
             "bigint": tuple(_WHOLE),
             "string": ("string", *_WHOLE),
             "decimal(19, 0)": tuple(_WHOLE),
@@ -256,7 +309,10 @@ def _refuse_different(compared: Iterable[Native]) -> None:
     """Raise unless both engines compare values of these types as they are. For doubles, NaN is the largest number in
     both.
     """
-    kinds = {"number" if of.type in ("double", *_WHOLE) else of.type for of in compared}
+    types = {of.type for of in compared}
+    kinds = {"number" if of in ("double", *_WHOLE) else of for of in types}
+    if types == {_BESIDE_DOUBLE, "double"}:
+        return
     if len(kinds) != 1 or not kinds <= {"number", "string", "boolean", "date", "timestamp"}:
         raise _OnlySparkError
 
@@ -292,9 +348,14 @@ _NODES: Mapping[Any, Callable[..., Native]] = {
     exp.In: _Translation.among,
     exp.Between: _Translation.between,
     exp.Case: _Translation.case,
+    exp.Coalesce: _Translation.coalesce,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _Translation.arithmetic),
+    exp.Neg: _Translation.minus,
+    exp.Div: _Translation.divide,
     exp.Mod: _Translation.remainder,
     exp.Substring: _Translation.substring,
+    exp.Length: _Translation.length,
+    exp.SplitPart: _Translation.split_part,
     **dict.fromkeys((exp.Concat, exp.DPipe), _Translation.concatenate),
     **dict.fromkeys((exp.Cast, exp.TryCast), _Translation.cast),
     exp.If: _Translation.choose,

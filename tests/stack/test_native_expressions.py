@@ -23,6 +23,7 @@ TEXTS = st.sampled_from(["text", "TEXT", "`other`", "part", "'a'", "''", "'10'",
 WHOLES = st.sampled_from(["whole", "long", "0", "1", "7", "2147483647"])
 DOUBLES = st.sampled_from(["double", "product", "cast(single as double)"])
 FLOATS = st.sampled_from(["single", "cast(0 as float)", "cast(16777216 as float)"])
+DECIMALS = st.sampled_from(["0.1", "1.5", "3.0", "123456.789012345", "0.000000000000001"])
 MOMENTS = st.sampled_from(["moment", f"`{EVENT_TIME}`"])
 
 
@@ -35,6 +36,8 @@ def texts() -> st.SearchStrategy[str]:
             st.builds("concat({}, {})".format, inner, st.one_of(inner, WHOLES)),
             st.builds("({} || {})".format, inner, inner),
             st.builds("make_valid_utf8({})".format, inner),
+            st.builds("coalesce({}, {})".format, inner, inner),
+            st.builds("split_part({}, '{}', {})".format, inner, st.sampled_from("a1/"), st.integers(1, 3)),
             st.builds("if(is_valid_utf8({0}), concat('.', {0}), hex({0}))".format, inner),
             st.builds("cast({} as string)".format, st.one_of(inner, WHOLES)),
         ),
@@ -45,12 +48,19 @@ def texts() -> st.SearchStrategy[str]:
 def numbers() -> st.SearchStrategy[str]:
     whole = st.one_of(
         WHOLES,
+        st.sampled_from(["-1", "nvl(whole, 7)", "coalesce(long, long)"]),
+        st.builds("length({})".format, TEXTS),
         st.builds("{} % {}".format, WHOLES, st.sampled_from(["1", "7", "100"])),
         st.builds("cast({} as bigint)".format, WHOLES),
     )
     double = st.recursive(
         DOUBLES,
-        lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), st.one_of(inner, WHOLES)),
+        lambda inner: st.one_of(
+            st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), st.one_of(inner, WHOLES, DECIMALS)),
+            st.builds("({} / {})".format, inner, DECIMALS),
+            st.builds("({} / {})".format, WHOLES, st.sampled_from(["1", "7", "1000"])),
+            st.builds("-{}".format, inner),
+        ),
         max_leaves=3,
     )
     return st.one_of(whole, double, st.builds("cast({} as double)".format, WHOLES))
@@ -63,7 +73,8 @@ def floats() -> st.SearchStrategy[str]:
 def conditions() -> st.SearchStrategy[str]:
     signs = st.sampled_from(["=", "==", "<>", "!=", "<", "<=", ">", ">="])
     of_one_kind = [texts(), numbers(), MOMENTS, st.just("truth"), st.just("day")]
-    compared = st.one_of([st.builds("{} {} {}".format, kind, signs, kind) for kind in of_one_kind])
+    beside = st.builds("double {} {}".format, signs, st.one_of(DECIMALS, st.builds("-{}".format, DECIMALS)))
+    compared = st.one_of(beside, *[st.builds("{} {} {}".format, kind, signs, kind) for kind in of_one_kind])
     listed = st.one_of([st.builds("{} IN ({}, {})".format, kind, kind, kind) for kind in of_one_kind[:3]])
     between = st.one_of([st.builds("{} BETWEEN {} AND {}".format, kind, kind, kind) for kind in of_one_kind[:3]])
     missing = st.builds("{} IS {}NULL".format, st.one_of(of_one_kind), st.sampled_from(["", "NOT "]))
