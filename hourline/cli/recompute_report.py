@@ -1,6 +1,7 @@
 """The output of ``recompute``, ``backfill`` and ``import`` about a recompute: its lines, results and exit status."""
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +32,9 @@ def start_in_words(planned: Iterable["PlannedHour"]) -> str:
 
 def report_waiting(process: int) -> None:
     """Print which process a recompute waits for."""
-    note(f"waiting for process {process}, which recomputes hours of this project; Ctrl-C gives up")
+    # In the log of a task of Airflow, nobody presses it.
+    gives_up = "; Ctrl-C gives up" if sys.stderr.isatty() else ""
+    note(f"waiting for process {process}, which recomputes hours of this project{gives_up}")
 
 
 def report_left_out(left_out: list["PlannedHour"]) -> None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from hourline.cli.output import number_text, say_json, say_result
+from hourline.cli.recompute_report import report_waiting
 
 
 def test_json_for_programs_keeps_the_fractions_of_seconds_and_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +42,12 @@ def test_a_result_tells_null_from_the_text_null_and_from_no_text(capsys: pytest.
         ["''", "2"],
         ["a", "3"],
     ]
+
+
+@pytest.mark.parametrize(("on_terminal", "advice"), [(True, "; Ctrl-C gives up"), (False, "")])
+def test_a_log_advises_no_key(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, on_terminal: bool, advice: str
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: on_terminal)
+    report_waiting(4711)
+    assert capsys.readouterr().err == (f"waiting for process 4711, which recomputes hours of this project{advice}\n")
