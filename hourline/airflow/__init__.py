@@ -9,6 +9,7 @@ from hourline.airflow.settings import Settings
 from hourline.airflow.tasks import (
     PARTITION_KEY,
     backfill_day,
+    backfill_month,
     maintain_tables,
     plan_hours,
     recompute_hours,
@@ -24,6 +25,7 @@ __all__ = [
     "Settings",
     "WaitForPublication",
     "backfill_day",
+    "backfill_month",
     "confirm_told",
     "maintain_tables",
     "plan_hours",

@@ -12,6 +12,7 @@ from hourline_core.model.hours import HOUR, hour_text
 
 PARTITION_KEY = "%Y-%m-%dT%H:00:00"
 """The partition key of an hour (UTC), for strftime."""
+_DAY = timedelta(days=1)
 
 
 def plan_hours(settings: Settings) -> dict[str, Any] | None:
@@ -42,10 +43,14 @@ def backfill_day(settings: Settings) -> dict[str, Any]:
     """Recompute the closed hours of the day (UTC) of the run's partition. Returns what ``report_audit`` takes. Raises
     AirflowSkipException when there are none.
     """
-    context: Any = get_current_context()
-    day = context["partition_date"].astimezone(UTC)
-    first, end = hour_text(day), hour_text(day + timedelta(days=1))
-    return _recompute_range(settings, "backfill", first, end, "--skip-open", *_chosen_metrics())
+    day = _own_partition()
+    return _backfill(settings, day, day + _DAY)
+
+
+def backfill_month(settings: Settings) -> dict[str, Any]:
+    """The same for the month (UTC) of the run's partition."""
+    first = _own_partition()
+    return _backfill(settings, first, (first + 31 * _DAY).replace(day=1))
 
 
 def recompute_range(settings: Settings) -> dict[str, Any]:
@@ -88,6 +93,18 @@ def report_audit(recomputed: dict[str, Any]) -> None:
 def maintain_tables(settings: Settings) -> None:
     """Run `hourline maintain`."""
     run_command(settings, "maintain")
+
+
+def _own_partition() -> datetime:
+    """When the day or month of this run's partition begins (UTC)."""
+    context: Any = get_current_context()
+    begin: datetime = context["partition_date"].astimezone(UTC)
+    return begin
+
+
+def _backfill(settings: Settings, first: datetime, end: datetime) -> dict[str, Any]:
+    """Recompute the closed hours from ``first`` to ``end``. Returns and raises what ``_recompute_range`` does."""
+    return _recompute_range(settings, "backfill", hour_text(first), hour_text(end), "--skip-open", *_chosen_metrics())
 
 
 def _chosen_metrics() -> list[str]:

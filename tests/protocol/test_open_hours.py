@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from typer.testing import CliRunner
 
 import serving_layer
-from hourline.airflow import Settings, backfill_day, recompute_hours, recompute_range
+from hourline.airflow import Settings, backfill_day, backfill_month, recompute_hours, recompute_range
 from hourline.airflow.commands import log
 from hourline.cli import app
 from hourline_core.model.hours import hour_text
@@ -153,18 +153,22 @@ def test_a_problem_is_named_without_options_for_open_hours(
         assert sentence == "give --problem alone: it names its hours and metrics"
 
 
-def test_airflows_backfill_recomputes_the_closed_hours_of_a_day_and_names_the_open_ones(
-    site: Visits, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("backfill", [backfill_day, backfill_month])
+def test_airflows_backfill_recomputes_the_closed_hours_of_its_partition_and_names_the_open_ones(
+    site: Visits,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    backfill: Callable[[Settings], dict[str, Any]],
 ) -> None:
     with caplog.at_level("INFO"):
-        outcome = run_task(backfill_day, site, monkeypatch, partition_date=DAY, run_type="backfill")
+        outcome = run_task(backfill, site, monkeypatch, partition_date=DAY, run_type="backfill")
     assert outcome["blocked"] == {}
     assert len(outcome["reports"]) == 1
     assert final(site) == {0, 1, 2, 3, 4}
     assert LEFT_OUT in caplog.messages
     assert caplog.messages[-1] == f"{OPEN}; {LATER}"
     # A try that finds all of it done has had hours to recompute.
-    assert run_task(backfill_day, site, monkeypatch, partition_date=DAY, run_type="backfill")["blocked"] == {}
+    assert run_task(backfill, site, monkeypatch, partition_date=DAY, run_type="backfill")["blocked"] == {}
 
 
 def test_a_range_in_airflow_has_its_open_hours_left_out_or_included_by_a_param(
@@ -183,13 +187,26 @@ def test_a_range_in_airflow_has_its_open_hours_left_out_or_included_by_a_param(
     assert "left out" not in caplog.text
 
 
-@pytest.mark.parametrize("day", [DAY - timedelta(days=9), DAY + timedelta(days=1), DAY.replace(year=2126)])
-def test_a_day_without_an_hour_is_skipped_and_says_how_to_run_it_again(
-    site: Visits, monkeypatch: pytest.MonkeyPatch, day: datetime
+@pytest.mark.parametrize(
+    ("backfill", "first", "end"),
+    [
+        (backfill_day, DAY - timedelta(days=9), DAY - timedelta(days=8)),
+        (backfill_day, DAY + timedelta(days=1), DAY + timedelta(days=2)),
+        (backfill_day, DAY.replace(year=2126), DAY.replace(year=2126) + timedelta(days=1)),
+        (backfill_month, datetime(2023, 2, 1, tzinfo=UTC), datetime(2023, 3, 1, tzinfo=UTC)),
+        (backfill_month, datetime(2023, 12, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_a_partition_without_an_hour_is_skipped_and_says_how_to_run_it_again(
+    site: Visits,
+    monkeypatch: pytest.MonkeyPatch,
+    backfill: Callable[[Settings], dict[str, Any]],
+    first: datetime,
+    end: datetime,
 ) -> None:
     with pytest.raises(AirflowSkipException) as skipped:
-        run_task(backfill_day, site, monkeypatch, partition_date=day, run_type="backfill")
-    assert str(skipped.value) == NO_HOUR.format(hour_text(day), hour_text(day + timedelta(days=1)))
+        run_task(backfill, site, monkeypatch, partition_date=first, run_type="backfill")
+    assert str(skipped.value) == NO_HOUR.format(hour_text(first), hour_text(end))
 
 
 @pytest.mark.parametrize("include_open", [False, True])

@@ -54,8 +54,8 @@ class AirflowApi:
         return list(self._all("importErrors", "import_errors"))
 
     def has_parsed(self, files: int) -> bool:
-        """Whether Airflow has read the DAG files. Each file gives one DAG or one import error."""
-        return len(self.dags()) + len(self.import_errors()) >= files
+        """Whether Airflow has read the DAG files. Each file gives DAGs or one import error."""
+        return len({dag["relative_fileloc"] for dag in self.dags()}) + len(self.import_errors()) >= files
 
     def create_pools(self) -> None:
         """Create the pools that the DAGs run in. Existing pools are not changed. Raises AirflowError."""

@@ -291,7 +291,8 @@ def test_the_dag_file_has_the_dags_of_the_mounted_project(tmp_path: Path, monkey
     bag: Any = DagBag(TOP / "dags")
     assert bag.import_errors == {}
     assert set(bag.dags) == {
-        f"shop.{name}" for name in ("assets", "hourly_recompute", "backfill", "maintenance", "recompute_range")
+        f"shop.{name}"
+        for name in ("assets", "hourly_recompute", "backfill", "backfill_months", "maintenance", "recompute_range")
     }
 
 
