@@ -27,6 +27,7 @@ from hourline_core.runtime.airflow.health import airflow_status
 from hourline_core.runtime.airflow.stack import PARTS
 from hourline_core.runtime.background import AIRFLOW, start, stop
 from hourline_core.runtime.lease import lease_holder, turn
+from serving_layer.reports.recomputing import report_recomputing
 from tests.support import day_of_new_york, parcels
 from tests.support.day_of_new_york import see_the_day_restated
 from tests.support.scheduled_project import Scheduled, maintains, wait_for
@@ -142,7 +143,9 @@ def test_hours_go_on_being_published_whatever_is_killed(
         stack.send("scans", [*late, *events])
         stack.send_everywhere("scans", parcels.scans(rand, 8, first_hour=hour + 2, hours=1))
         if hour == 1:
-            see_it_tried_again(scheduled, kill(scheduled.another_recompute(before)))
+            task = scheduled.another_recompute(before)
+            see_status_name(scheduled, task)
+            see_it_tried_again(scheduled, kill(task))
         if hour == 2:
             see_an_accepted_hour_told(scheduled)
             expect(stack.root, "north, south, west, nowhere")
@@ -208,6 +211,14 @@ def has_fired(scheduled: Scheduled) -> bool:
         for dag in ("daily_invoices", "invoices_of_a_day")
     ]
     return keys == [{f"{parcels.BEGIN:%Y-%m-%d}"}] * 2
+
+
+def see_status_name(scheduled: Scheduled, task: dict[str, Any]) -> None:
+    """`hourline status` shows the recompute that runs with its task."""
+    name = f"{task['dag_id']}.{task['task_id']}"
+    wait_until(
+        lambda: name in [one.task for one in report_recomputing(scheduled.project)], f"status does not show {name}"
+    )
 
 
 def kill(task: dict[str, Any]) -> dict[str, Any]:

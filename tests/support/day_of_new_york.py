@@ -86,7 +86,7 @@ def see_another_run(scheduled: Scheduled, before: Sequence[Run]) -> list[Run]:
 def see_the_day_restated(scheduled: Scheduled, speed: SpeedProcess) -> None:
     """The day fires once when its last hours are final. It fires again with what has changed since then: history that a
     person imports, and a late event that a person recomputes. Its run reads the same when it is cleared, and nothing when
-    a backfill is repeated while nobody tells. The speed layer is stopped, and the hourly DAG paused.
+    its month is backfilled while nobody tells. The speed layer is stopped, and the hourly DAG paused.
     """
     stack, first = scheduled.stack, see_another_run(scheduled, ())
     # More runs of this DAG would find nothing to do, and take time from what is waited for.
@@ -106,8 +106,8 @@ def see_the_day_restated(scheduled: Scheduled, speed: SpeedProcess) -> None:
     assert third[2] == second[1]
     scheduled.pause(scheduled.dag("assets"), True)
     published = newest_publication(stack.project)
-    scheduled.backfill(DAY)
-    wait_for(lambda: newest_publication(stack.project) > published, "the day was not backfilled again")
+    scheduled.backfill(f"{BEGIN:%Y-%m}-01", dag="backfill_months")
+    wait_for(lambda: newest_publication(stack.project) > published, "the month of the day was not backfilled")
     scheduled.pause(scheduled.dag("assets"), False)
     last = see_another_run(scheduled, third)
     assert last[3].scans == 0

@@ -80,10 +80,11 @@ class Scheduled:
         cleared = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": [task]}
         self.api.post(f"dags/{dag}/clearTaskInstances", {**cleared, "include_downstream": True})
 
-    def backfill(self, first: str, last: str | None = None) -> None:
-        """Have Airflow backfill days, also those that it has backfilled before."""
+    def backfill(self, first: str, last: str | None = None, *, dag: str = "backfill") -> None:
+        """Have Airflow backfill days or months, also those that it has backfilled before, the newest first."""
         dates = {"from_date": f"{first}T00:00:00Z", "to_date": f"{last or first}T00:00:00Z", "max_active_runs": 1}
-        self.api.post("backfills", {"dag_id": self.dag("backfill"), "reprocess_behavior": "completed", **dates})
+        again = {"reprocess_behavior": "completed", "run_backwards": True}
+        self.api.post("backfills", {"dag_id": self.dag(dag), **again, **dates})
 
     def working(self, dag: str, run: str, task: str, does: Callable[[int], bool]) -> dict[str, Any]:
         """The task, once its process ``does`` what it is there for."""
