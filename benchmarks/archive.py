@@ -5,8 +5,10 @@ order of arrival, in micro-batches, with their provisional tiles and progress. M
 production. Arrow computes the expected answers from the generated events, not from the stored ones.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +25,16 @@ from hourline_core.ledger.layout import EVENT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP,
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model.hours import HOUR
 from speed_layer.commit.maintenance import MICRO_BATCHES, maintain_source
-from speed_layer.commit.source_tables import open_source_tables
+from speed_layer.commit.source_tables import SourceTables, open_source_tables
 
+Numbers = np.ndarray[Any, np.dtype[Any]]
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 BATCH = 100_000
 """The number of records in a full micro-batch."""
 SHOPS = pa.array([f"shop {number:02}" for number in range(100)])
 TOPIC_ID = "topic-id"
+SHOP, AMOUNT = "lower(shop)", "abs(amount)"
+"""Expressions that only Spark evaluates. They change no value of these events."""
 FILES = {
     "hourline.yaml": "name: archive\n",
     "sources/sales.yaml": "topic: sales\nfields: {sale: long, shop: string, amount: int, customer: long, at: long}\n"
@@ -48,22 +53,30 @@ TILES = pa.schema(
 class Archive:
     """The project in ``folder``. ``truth`` has the tiles of all events that count, by hour and shop.
 
-    With ``with_id``, each sale has an id and counts once, and one in 100 is repeated.
+    With ``with_id``, each sale has an id and counts once, and one in 100 is repeated. ``with_expressions``, the
+    dimension and a measure are expressions that only Spark evaluates. They give the same tiles.
     """
 
-    def __init__(self, folder: Path, *, with_id: bool = False) -> None:
-        ids = {name: f"{text}id: sale\n" for name, text in FILES.items() if with_id and name.startswith("sources/")}
-        self.with_id = with_id
-        self.project: Project = load_project(write_files(folder, {**FILES, **ids}))
+    def __init__(self, folder: Path, *, with_id: bool = False, with_expressions: bool = False) -> None:
+        files = {**FILES}
+        if with_id:
+            files["sources/sales.yaml"] += "id: sale\n"
+        if with_expressions:
+            metric = files["metrics/turnover.yaml"]
+            files["metrics/turnover.yaml"] = metric.replace("[shop]", f"{{shop: {SHOP}}}").replace(
+                "amount)", f"{AMOUNT})", 1
+            )
+        self.with_id, self.with_expressions = with_id, with_expressions
+        self.project: Project = load_project(write_files(folder, files))
         source, metric = self.project.sources["sales"], self.project.metrics["turnover"]
         self.aggregation = AggregationPlan(source, metric, TILES)
         self.source_tables = open_source_tables(Layout.of(self.project), source, FIELDS, [self.aggregation])
-        self.per_hour = 0
+        self.hours = self.per_hour = 0
         self._tiles: list[pa.Table] = []
 
     def write(self, hours: int, events: int) -> None:
         """Archive ``events`` in each of ``hours``, in order. Micro-batches have the maximum size, as in an import."""
-        self.per_hour, total = events, hours * events
+        self.hours, self.per_hour, total = hours, events, hours * events
         for number, first in enumerate(range(0, total, BATCH), 1):
             self._micro_batch(number, first, min(first + BATCH, total))
             if number % MICRO_BATCHES == 0:
@@ -106,25 +119,15 @@ class Archive:
         source_tables, count, random = self.source_tables, end - first, np.random.default_rng(sequence)
         numbers = np.arange(first, end)
         seconds = numbers * 3600 // self.per_hour + int(FIRST.timestamp())
-        alike = {"topic_id": pa.scalar(TOPIC_ID), "topic": pa.scalar("sales"), "partition": pa.scalar(0, pa.int32())}
         repeated = (numbers % self.per_hour % 100 == 7) & self.with_id
-        rows = pa.table(
-            {
-                **{name: pa.repeat(value, count) for name, value in alike.items()},
-                "offset": numbers,
-                "event_time": pa.array(seconds * 1_000_000).cast(TIMESTAMP),
-                "hour": pa.array(seconds // 3600 * 3_600_000_000).cast(TIMESTAMP),
-                "duplicate": repeated,
-                "sale": numbers - 5 * repeated,
-                "shop": SHOPS.take(pa.array(random.integers(0, len(SHOPS), count))),
-                "amount": pa.array(random.integers(1, 1000, count), pa.int32()),
-                "customer": random.integers(0, 1_000_000, count),
-                "at": seconds,
-            }
-        )
-        for column in EVENT_SCHEMA:
-            if column.name not in ("sequence", *rows.column_names):
-                rows = rows.append_column(column, pa.nulls(count, column.type))
+        fields = {
+            "sale": numbers - 5 * repeated,
+            "shop": SHOPS.take(pa.array(random.integers(0, len(SHOPS), count))),
+            "amount": pa.array(random.integers(1, 1000, count), pa.int32()),
+            "customer": random.integers(0, 1_000_000, count),
+            "at": seconds,
+        }
+        rows = archived_events("sales", numbers, seconds, repeated, fields)
         tiles = (
             rows.filter(pc.invert(rows["duplicate"]))
             .group_by(["hour", "shop"])
@@ -139,20 +142,53 @@ class Archive:
             tiles,
             sequence,
         )
-        source_tables.finish(self._progress(sequence, tiles, first, end, int(repeated.sum())))
+        counts = {
+            row["hour"]: row["orders_sum"] for row in tiles.group_by("hour").aggregate([("orders", "sum")]).to_pylist()
+        }
+        source_tables.finish(progress_row(source_tables, sequence, first, int(repeated.sum()), counts))
 
-    def _progress(self, sequence: int, tiles: pa.Table, first: int, end: int, duplicates: int) -> ProgressRow:
-        counts = tiles.group_by("hour").aggregate([("orders", "sum")]).to_pylist()
-        newest = max(row["hour"] for row in counts)
-        return ProgressRow(
-            sequence,
-            TOPIC_ID,
-            "sales",
-            offsets=(OffsetsRead(0, first, end - 1),),
-            counts=RecordCounts(records=end - first, accepted=end - first - duplicates, duplicates=duplicates),
-            hours=tuple(HourEvents(row["hour"], row["orders_sum"], late=0) for row in counts),
-            metrics=self.source_tables.written_metrics(),
-            clock=newest + timedelta(minutes=59),
-            started=newest,
-            finished=newest,
-        )
+
+def archived_events(
+    topic: str, numbers: Numbers, seconds: Numbers, repeated: Numbers, fields: Mapping[str, Numbers | pa.Array]
+) -> pa.Table:
+    """The rows of the events table, without their sequence, of events with the offsets ``numbers`` and the event times
+    ``seconds``.
+    """
+    count = len(numbers)
+    alike = {"topic_id": pa.scalar(TOPIC_ID), "topic": pa.scalar(topic), "partition": pa.scalar(0, pa.int32())}
+    rows = pa.table(
+        {
+            **{name: pa.repeat(value, count) for name, value in alike.items()},
+            "offset": numbers,
+            "event_time": pa.array(seconds * 1_000_000).cast(TIMESTAMP),
+            "hour": pa.array(seconds // 3600 * 3_600_000_000).cast(TIMESTAMP),
+            "duplicate": repeated,
+            **fields,
+        }
+    )
+    for column in EVENT_SCHEMA:
+        if column.name not in ("sequence", *rows.column_names):
+            rows = rows.append_column(column, pa.nulls(count, column.type))
+    return rows
+
+
+def progress_row(
+    source_tables: SourceTables, sequence: int, first: int, duplicates: int, hours: Mapping[datetime, int]
+) -> ProgressRow:
+    """The progress of a micro-batch from the offset ``first`` on, with ``duplicates``, and with the numbers of events
+    by hour that count.
+    """
+    accepted, newest = sum(hours.values()), max(hours)
+    end = first + accepted + duplicates
+    return ProgressRow(
+        sequence,
+        TOPIC_ID,
+        source_tables.source.name,
+        offsets=(OffsetsRead(0, first, end - 1),),
+        counts=RecordCounts(records=end - first, accepted=accepted, duplicates=duplicates),
+        hours=tuple(HourEvents(hour, count, late=0) for hour, count in hours.items()),
+        metrics=source_tables.written_metrics(),
+        clock=newest + timedelta(minutes=59),
+        started=newest,
+        finished=newest,
+    )

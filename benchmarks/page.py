@@ -23,6 +23,7 @@ BENCHMARKS = [
     "start",
     "small_hours",
     "memory",
+    "large_hours",
     "idle",
     "many_sources",
 ]

@@ -14,8 +14,10 @@ the same warm session: it reads the same files as Parquet, which is faster than 
 up to the same cutoff, groups, and collects the rows. It stores nothing.
 
 All run once unmeasured, and then in turn. The events of one day have no id, so no subject looks for duplicates. The
-events of another day have one, one in 100 is repeated, and all count the first of each id and hour. Events per second
-are by wall time, and by the CPU time of Python and Java together.
+events of another day have one, one in 100 is repeated, and all count the first of each id and hour. Of a third day, the
+dimension and the sum are expressions that Hourline leaves to Spark, and bare Spark evaluates the same. The last archive
+has eight days without ids (500,000 events each, full: 8 million), which one job recomputes. Events per second are by
+wall time, and by the CPU time of Python and Java together.
 
 Then one hour of 500 events is recomputed, in the middle of an archive of a year that is all published, and in an
 archive of a day. The speed layer's maintenance has pruned the provisional tiles of both. Every result is compared with
@@ -26,8 +28,10 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
@@ -44,7 +48,7 @@ from batch_layer.audit import run_audit
 from batch_layer.plan import plan_range
 from batch_layer.publication import Publication
 from batch_layer.reports import follow
-from benchmarks.archive import FIRST, TILES, Archive
+from benchmarks.archive import AMOUNT, FIRST, SHOP, TILES, Archive
 from benchmarks.audit import run_one_job, timed
 from benchmarks.figures import Figure
 from benchmarks.processes import Cost, cpu_seconds
@@ -56,6 +60,11 @@ from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.opening import open_table
 
 DAY = {False: 2_000_000, True: 8_000_000}
+"""The number of events of the one day."""
+OF_EIGHT = {False: 500_000, True: 8_000_000}
+"""That of each of eight days."""
+SCRIPT, BARE_SPARK = "DuckDB and delta-rs", "bare Spark"
+WALL, CPU = "events/s", "events/CPU s"
 ROUNDS = {False: 2, True: 3}
 HOUR_EVENTS = 500
 YEAR = 365 * 24
@@ -73,48 +82,86 @@ PARTS: list[tuple[str, object, str]] = [
 ]
 
 
+@dataclass(frozen=True)
+class Days:
+    """The recompute of whole days, with its goal beside each peer."""
+
+    what: str
+    archive: Archive
+    goals: Mapping[str, tuple[str, float]]
+    """By peer, the unit that has a goal."""
+
+
 def measure(full: bool) -> Iterator[Figure | str]:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as of:
+        folder, hourly = Path(of), DAY[full] // 24
+        one_day = f"a day of {24 * hourly:,} events"
         days = [
-            written(Path(folder) / f"day-{with_id}", 24, DAY[full] // 24, with_id=with_id) for with_id in (False, True)
+            Days(
+                f"{one_day} without ids",
+                written(Archive(folder / "day"), 24, hourly),
+                {SCRIPT: (WALL, 0.2), BARE_SPARK: (WALL, 1.0)},
+            ),
+            Days(
+                f"{one_day} with ids",
+                written(Archive(folder / "day-with-ids", with_id=True), 24, hourly),
+                {SCRIPT: (WALL, 0.8), BARE_SPARK: (WALL, 1.9)},
+            ),
+            Days(
+                f"{one_day} with expressions of Spark",
+                written(Archive(folder / "day-with-expressions", with_expressions=True), 24, hourly),
+                {BARE_SPARK: (WALL, 0.9)},
+            ),
+            Days(
+                f"eight days of {OF_EIGHT[full]:,} events without ids",
+                written(Archive(folder / "eight-days"), 8 * 24, OF_EIGHT[full] // 24),
+                {SCRIPT: (CPU, 0.4), BARE_SPARK: (WALL, 2.0)},
+            ),
         ]
-        spark = spark_session(days[0].project, "batch")
+        spark = spark_session(days[0].archive.project, "batch")
         try:
-            for day in days:
-                yield from a_day(spark, day, ROUNDS[full])
-            yield from one_hour(spark, Path(folder), ROUNDS[full] + 2)
+            for recomputed in days:
+                yield from of_days(spark, recomputed, ROUNDS[full])
+            yield from one_hour(spark, folder, ROUNDS[full] + 2)
         finally:
             spark.stop()
 
 
-def a_day(spark: SparkSession, day: Archive, rounds: int) -> Iterator[Figure | str]:
-    """Recompute all hours of ``day``, and compare with the peer."""
+def of_days(spark: SparkSession, days: Days, rounds: int) -> Iterator[Figure | str]:
+    """Recompute all hours of ``days`` in one job, and compare with the peers."""
     spent: Spent = defaultdict(float)
-    ours, script, bare = [], [], []
+    archive = days.archive
+    peers: dict[str, Callable[[Archive], Cost]] = {SCRIPT: by_script, BARE_SPARK: partial(by_spark, spark)}
+    ours: list[Cost] = []
+    of_peers: dict[str, list[Cost]] = {name: [] for name in days.goals}
     for number in range(rounds + 1):
         if number == 1:  # the first is not measured
             spent.clear()
-        ours.append(recompute(spark, day, 0, 24, spent))
-        script.append(by_script(day))
-        bare.append(by_spark(spark, day))
-    kind = "with ids" if day.with_id else "without ids"
-    events, ours = 24 * day.per_hour, ours[1:]
-    goals = {"DuckDB and delta-rs": (script, (0.2, 0.8)), "bare Spark": (bare, (1.0, 1.9))}
-    for name, (peer, (without, with_ids)) in goals.items():
-        goal = with_ids if day.with_id else without
-        for unit, of, wanted in (("events/s", attrgetter("wall"), goal), ("events/CPU s", attrgetter("cpu"), None)):
-            values = [[events / of(cost) for cost in costs] for costs in (ours, peer[1:])]
-            what = f"a day of {events:,} events {kind} recomputed, warm, to {name}"
-            yield Figure(what=what, unit=unit, ours=values[0], peer=values[1], goal=wanted, at_least=True)
+        ours.append(recompute(spark, archive, 0, archive.hours, spent))
+        for name, costs in of_peers.items():
+            costs.append(peers[name](archive))
+    events, ours = archive.hours * archive.per_hour, ours[1:]
+    for name, costs in of_peers.items():
+        for unit, of in ((WALL, attrgetter("wall")), (CPU, attrgetter("cpu"))):
+            values = [[events / of(cost) for cost in some] for some in (ours, costs[1:])]
+            with_goal, goal = days.goals[name]
+            yield Figure(
+                what=f"{days.what} recomputed, warm, to {name}",
+                unit=unit,
+                ours=values[0],
+                peer=values[1],
+                goal=goal if unit == with_goal else None,
+                at_least=True,
+            )
     whole = sum(cost.wall for cost in ours)
     spent["the rest"] = whole - sum(spent.values())
     parts = ", ".join(f"{part} {seconds / whole:.0%}" for part, seconds in spent.items())
-    yield f"Of the {whole / rounds:.1f} s of ours, {kind}: {parts}"
+    yield f"Of the {whole / rounds:.1f} s of ours, {days.what}: {parts}"
 
 
 def one_hour(spark: SparkSession, folder: Path, rounds: int) -> Iterator[Figure | str]:
     """Recompute an hour in the middle of a year, and compare with one in the middle of a day."""
-    archives = {hours: written(folder / f"of-{hours}", hours, HOUR_EVENTS) for hours in (YEAR, 24)}
+    archives = {hours: written(Archive(folder / f"of-{hours}"), hours, HOUR_EVENTS) for hours in (YEAR, 24)}
     for hours, archive in archives.items():
         archive.publish(hours)
     taken: dict[int, list[float]] = {YEAR: [], 24: []}
@@ -127,8 +174,7 @@ def one_hour(spark: SparkSession, folder: Path, rounds: int) -> Iterator[Figure 
     yield Figure(what=what, unit="s", ours=taken[YEAR], peer=taken[24], goal=1.15)
 
 
-def written(folder: Path, hours: int, events: int, *, with_id: bool = False) -> Archive:
-    archive = Archive(folder, with_id=with_id)
+def written(archive: Archive, hours: int, events: int) -> Archive:
     archive.write(hours, events)
     return archive
 
@@ -156,7 +202,7 @@ def by_script(archive: Archive) -> Cost:
     uri = archive.project.root / "script"
     if not uri.exists():
         DeltaTable.create(uri, TILES)
-    chosen = HourRange(FIRST, FIRST + 24 * HOUR)
+    chosen = HourRange(FIRST, FIRST + archive.hours * HOUR)
     first, end = (f"'{sql_timestamp(moment)}'" for moment in (chosen.start, chosen.end))
     within = f"hour >= {first} AND hour < {end}"
     with measured() as cost:
@@ -178,19 +224,20 @@ def by_script(archive: Archive) -> Cost:
 
 def by_spark(spark: SparkSession, archive: Archive) -> Cost:
     """The same aggregation by bare Spark, collected. Raises AssertionError when the result is wrong."""
-    chosen = HourRange(FIRST, FIRST + 24 * HOUR)
+    chosen = HourRange(FIRST, FIRST + archive.hours * HOUR)
     first, end = (F.lit(sql_timestamp(moment)).cast("timestamp") for moment in (chosen.start, chosen.end))
     with measured() as cost:
         files = DeltaTable(Layout.of(archive.project).events(archive.aggregation.source)).file_uris()
         events = spark.read.parquet(*files).where(
             (F.col("hour") >= first) & (F.col("hour") < end) & (F.col("sequence") <= archive.cutoff)
         )
-        aggregates, condition = {"orders": "count(*)", "takings": "sum(amount)", "dearest": "max(amount)"}, ""
+        shop, amount = (SHOP, AMOUNT) if archive.with_expressions else ("shop", "amount")
+        aggregates, condition = {"orders": "count(*)", "takings": f"sum({amount})", "dearest": "max(amount)"}, ""
         if archive.with_id:  # the fastest form in Spark, which sorts once more if a filter follows the window
             arrivals = Window.partitionBy("sale", "hour").orderBy("sequence", "partition", "offset")
             events, condition = events.withColumn("nth", F.row_number().over(arrivals)), " FILTER (WHERE nth = 1)"
         columns = [F.expr(sql + condition).alias(name) for name, sql in aggregates.items()]
-        rows = events.groupBy("hour", "shop").agg(*columns).toArrow()
+        rows = events.groupBy("hour", F.expr(shop).alias("shop")).agg(*columns).toArrow()
     check(rows, archive, chosen)
     return cost[0]
 
