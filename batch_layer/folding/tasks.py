@@ -35,8 +35,10 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.sql.literals import identifier
 
-_TILES = 1_000_000
-"""From this number of further tiles on, they are merged with the others. It grows with the number of groups."""
+_TILE_BYTES = 32 << 20
+"""From this size of further tiles on, they are merged with the others. It grows with the size of all groups: a tile has
+100 bytes without sketches, and up to 100,000 with them.
+"""
 _RANK = f"{SCRATCH_PREFIX}rank"
 READ, COUNTED, OF_METRIC, QUARANTINED = (
     f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "of_metric", "quarantined")
@@ -138,7 +140,7 @@ class _Folder:
         metric, conditions = self._plan.metrics[name], self._plan.conditions
         of_chunk = self._tiles[name].fold(events)
         folded.tiles.append(of_chunk.tiles)
-        if sum(map(len, folded.tiles[1:])) > max(_TILES, len(folded.tiles[0])):
+        if sum(tiles.nbytes for tiles in folded.tiles[1:]) > max(_TILE_BYTES, folded.tiles[0].nbytes):
             folded.tiles = [self._tiles[name].merge(folded.tiles)]
         needed = {HOUR, *metric.totals.conditions, *chain(*metric.totals.values.values())}
         counted = _filter(events.select(list(needed)), conditions)

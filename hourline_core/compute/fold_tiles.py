@@ -5,7 +5,7 @@ them, in a few milliseconds; a Spark job would take a hundred times as long to p
 others.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -22,6 +22,9 @@ from hourline_core.model.scratch_columns import HOUR
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.merge import merged_columns
 from hourline_core.sql.user_functions import install_functions
+
+_MERGED = 200_000
+"""The number of tiles that are merged at once. DuckDB holds the sketches of all of them, which it cannot spill."""
 
 
 def connect_for_folds(metrics: Iterable[Metric]) -> duckdb.DuckDBPyConnection:
@@ -76,15 +79,21 @@ class Fold:
 
     def merge(self, tiles: Sequence[pa.Table]) -> pa.Table:
         """``tiles`` of several parts of the events as those of all of them."""
-        return tiles[0] if len(tiles) == 1 else self._query("tiles", pa.concat_tables(tiles), self._merge_sql)
+        if len(tiles) == 1:
+            return tiles[0]
+        together = pa.concat_tables(tiles)
+        parts = -(-len(together) // _MERGED) or 1
+        return pa.concat_tables(
+            self._query("tiles", together, self._merge_sql, {"parts": parts, "part": part}) for part in range(parts)
+        )
 
     def _compute(self, events: pa.Table) -> pa.Table:
         return self._query("events", events, self._sql)
 
-    def _query(self, name: str, rows: pa.Table, sql: str) -> pa.Table:
+    def _query(self, name: str, rows: pa.Table, sql: str, parameters: Mapping[str, int] | None = None) -> pa.Table:
         self._connection.register(name, rows)
         try:
-            return self._connection.execute(sql).to_arrow_table().cast(self._schema)
+            return self._connection.execute(sql, parameters).to_arrow_table().cast(self._schema)
         finally:
             self._connection.unregister(name)
 
@@ -119,4 +128,5 @@ def _merge_sql(metric: ProjectedMetric, types: dict[str, str]) -> str:
         for column, sql in merged_columns(name, measure, types).items()
     ]
     by = ", ".join(str(number) for number in range(1, len(keys) + 1))
-    return f"SELECT {', '.join([*keys, *merged])} FROM tiles GROUP BY {by}"
+    of_part = f"hash({', '.join(keys)}) % $parts::UBIGINT = $part"
+    return f"SELECT {', '.join([*keys, *merged])} FROM tiles WHERE {of_part} GROUP BY {by}"

@@ -128,7 +128,11 @@ def test_tasks_fold_what_a_naive_pass_finds(
         divided = divide_archive(archive, WANTED, shares, by_id=has_id)
         if has_id:
             divided = [Share(of.slices, of.first, of.last, part, parts) for of in divided for part in range(parts)]
-        with patch.object(tables, "_ROWS", rows), patch.multiple(tasks, ROWS_WITH_IDS=rows, _TILES=rows):
+        with (
+            patch.object(tables, "_ROWS", rows),
+            patch.multiple(tasks, ROWS_WITH_IDS=rows, _TILE_BYTES=100 * rows),
+            patch.object(fold_tiles, "_MERGED", 20),
+        ):
             tiles, totals = fold(plans, divided)
     check(source, [one for file in numbered for one in file], tiles, totals)
 
