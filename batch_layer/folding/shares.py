@@ -50,8 +50,10 @@ def divide_archive(archive: DeltaTable, hours: Sequence[datetime], tasks: int, *
 
 
 def is_brief(archive: DeltaTable, hours: Sequence[datetime]) -> bool:
-    """Whether the files that may have events of ``hours`` are work for one task."""
-    return sum(file.rows for file in _files_with(archive, hours)) <= ROWS_OF_TASK
+    """Whether the rows of ``hours`` are work for one task, as if files had each of their hours alike. The row groups of
+    other hours are not read.
+    """
+    return _estimate(_files_with(archive, hours), hours) <= ROWS_OF_TASK
 
 
 def number_of_tasks(rows: int, tasks: int, *, by_id: bool) -> int:

@@ -21,7 +21,7 @@ from batch_layer.audit.facts import compute_totals
 from batch_layer.folding import tables, tasks
 from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
 from batch_layer.folding.run import merge_shares
-from batch_layer.folding.shares import Share, divide_archive
+from batch_layer.folding.shares import Share, divide_archive, is_brief
 from batch_layer.folding.tasks import FoldedShare, work_on_shares
 from batch_layer.hour_totals import HourTotals, without_sketches
 from hourline_core.aggregates import aggregate_of
@@ -164,6 +164,14 @@ def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: P
         differs = {name for name, value in of_events.items() if plain(value) != plain(of_tiles[name])}
         assert bool(differs) == bool(old), (sql, old)
     tasks._prepare.cache_clear()
+
+
+def test_the_few_events_of_an_hour_are_brief_also_in_a_long_file(tmp_path: Path) -> None:
+    events = [Event(hour, 1, "a", 0, n, "a", n, n) for hour in HOURS[:2] for n in range(6)]
+    archive = write(tmp_path, [[(event, (0, n)) for n, event in enumerate(events)]])
+    for most, hours, brief in [(6, 1, True), (5, 1, False), (6, 2, False)]:
+        with patch("batch_layer.folding.shares.ROWS_OF_TASK", most):
+            assert is_brief(archive, HOURS[:hours]) is brief
 
 
 def write(folder: Path, files: list[list[tuple[Event, tuple[int, int]]]]) -> DeltaTable:
