@@ -131,7 +131,7 @@ def test_tasks_fold_what_a_naive_pass_finds(
         with (
             patch.object(tables, "_ROWS", rows),
             patch.multiple(tasks, ROWS_WITH_IDS=rows, _TILE_BYTES=100 * rows),
-            patch.object(fold_tiles, "_MERGED", 20),
+            patch.object(fold_tiles, "_MERGED", 5),
         ):
             tiles, totals = fold(plans, divided)
     check(source, [one for file in numbered for one in file], tiles, totals)
