@@ -62,10 +62,8 @@ class Archive:
         if with_id:
             files["sources/sales.yaml"] += "id: sale\n"
         if with_expressions:
-            metric = files["metrics/turnover.yaml"]
-            files["metrics/turnover.yaml"] = metric.replace("[shop]", f"{{shop: {SHOP}}}").replace(
-                "amount)", f"{AMOUNT})", 1
-            )
+            turnover = files["metrics/turnover.yaml"].replace("[shop]", f"{{shop: {SHOP}}}")
+            files["metrics/turnover.yaml"] = turnover.replace("amount)", f"{AMOUNT})", 1)
         self.with_id, self.with_expressions = with_id, with_expressions
         self.project: Project = load_project(write_files(folder, files))
         source, metric = self.project.sources["sales"], self.project.metrics["turnover"]

@@ -16,7 +16,9 @@ from hourline_core.compute.task_failure import TaskFailure
 Work = Callable[[Iterable[pa.RecordBatch]], bytes]
 """Takes the rows of a task, and gives what is told of them."""
 
-_TOLD, _FAILED = "told", "failed"
+_TOLD, _IS_LAST, _FAILED = "told", "is_last", "failed"
+_BYTES = 4 << 20
+"""The most bytes of a row. Java copies a row several times, so what a task tells may not be one."""
 
 
 def run_tasks(rows: DataFrame, work: Work) -> list[bytes]:
@@ -24,12 +26,15 @@ def run_tasks(rows: DataFrame, work: Work) -> list[bytes]:
 
     Raises what has ended the work of a task, with its causes, and PySparkException when Spark fails.
     """
-    return told_by(rows.mapInArrow(partial(tell, work), f"{_TOLD} binary, {_FAILED} binary").toArrow())
+    schema = f"{_TOLD} binary, {_IS_LAST} boolean, {_FAILED} binary"
+    return told_by(rows.mapInArrow(partial(tell, work), schema).toArrow())
 
 
 def tell(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One row: what ``work`` tells of ``batches``, or the exception that has ended it, as ``told_by`` reads it."""
-    told = failed = None
+    """What ``work`` tells of ``batches``, compressed and in several rows; or one row with the exception that has ended
+    it, as ``told_by`` reads it.
+    """
+    told, failed = b"", None
     try:
         told = work(batches)
     except Exception as error:  # Spark would make a text of it.
@@ -38,7 +43,12 @@ def tell(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
         if failure is None:
             raise
         failed = pickle.dumps(failure)
-    yield pa.record_batch({_TOLD: pa.array([told], pa.binary()), _FAILED: pa.array([failed], pa.binary())})
+    compressed = _compress(told)
+    for first in range(0, len(compressed), _BYTES):
+        part = compressed[first : first + _BYTES]
+        is_last = first + _BYTES >= len(compressed)
+        rows = {_TOLD: pa.array([part], pa.binary()), _IS_LAST: [is_last], _FAILED: pa.array([failed], pa.binary())}
+        yield pa.record_batch(rows)
 
 
 def told_by(tasks: pa.Table) -> list[bytes]:
@@ -46,8 +56,26 @@ def told_by(tasks: pa.Table) -> list[bytes]:
     for failed in tasks[_FAILED].drop_null().to_pylist():
         failure: TaskFailure = pickle.loads(failed)  # noqa: S301 (from a task of this process)
         raise failure.raised()
-    told: list[bytes] = tasks[_TOLD].to_pylist()
+    told: list[bytes] = []
+    parts: list[bytes] = []
+    for part, is_last in zip(tasks[_TOLD].to_pylist(), tasks[_IS_LAST].to_pylist(), strict=True):
+        parts.append(part)
+        if is_last:  # Spark collects the rows of a task one after the other.
+            told.append(_decompress(b"".join(parts)))
+            parts.clear()
     return told
+
+
+def _compress(told: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as out:
+        out.write(told)
+    return bytes(sink.getvalue())
+
+
+def _decompress(told: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(told), "zstd") as source:
+        return bytes(source.read())
 
 
 def keep_imports() -> None:
