@@ -22,6 +22,7 @@ BENCHMARKS = [
     "growth",
     "start",
     "small_hours",
+    "small_metrics",
     "memory",
     "large_hours",
     "idle",
