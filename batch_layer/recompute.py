@@ -140,10 +140,13 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
     folds = {source.name: plan_source(job, source) for source in job.sources}
     from batch_layer.audit.run_audit import audit
 
-    began, audited = job.clock(), []  # The starts of Spark and of Great Expectations are not part of the job's time.
-    for source in job.sources:
-        with read_events(job, source, folds[source.name]) as events:
-            audited.append(audit(stage(aggregate(events))))
+    began = job.clock()  # The starts of Spark and of Great Expectations are not part of the job's time.
+    with ExitStack() as persisted:
+        staged = []
+        for source in job.sources:
+            events = persisted.enter_context(read_events(job, source, folds[source.name]))
+            staged.append(stage(aggregate(events)))
+        audited = audit(staged)
     return publish(publication, job, audited, began)
 
 

@@ -1,6 +1,6 @@
 """The audit between stage and publish: Great Expectations checks the recomputed hours. It fails closed.
 
-run_audit.py              audits the staged hours of one source, and says which are blocked
+run_audit.py              audits the staged hours of all sources of a job, and says which are blocked
 declared_expectations.py  builds the expectations that users declare
 built_in_expectations.py  the expectations that follow from declarations and from history
 history_bounds.py         bounds of an hour's results, from the same hour of past days
@@ -13,6 +13,7 @@ facts.py                  counts of the events and of the tiles, one row per hou
 parameter_types.py        gives parameters the types of their columns
 expectation_mistakes.py   finds mistakes in declared expectations before anything is audited
 validator.py              runs Great Expectations, and gives its results hour by hour
+joined_facts.py           joins the facts of many metrics, which are evaluated at once
 findings.py               the results of expectations in one hour
 event_expectations.py     evaluates the declared expectations on events, in Spark
 past_hours.py             the past hours that expectations can be tried on

@@ -59,7 +59,7 @@ def find_by_hour(
     facts: Mapping[str, Mapping[Hashable, Any]],
 ) -> list[Finding]:
     """Split a result over all hours into one finding for each hour, which the column ``by`` of ``frame`` names."""
-    if broken := _find_exception(result):
+    if broken := find_exception(result):
         return [Finding(hour, check, False, f"it cannot be evaluated: {broken}") for hour in hours]
     failing: dict[str, list[Mapping[str, Any]]] = {}
     for row in result.result.get("unexpected_index_list") or []:
@@ -96,7 +96,7 @@ def _describe_bounds(check: Check, lower: float | None, upper: float | None) -> 
 
 def find_in_hour(check: Check, result: ExpectationValidationResult, hour: str) -> Finding:
     """The finding of a result over the rows of one hour."""
-    if broken := _find_exception(result):
+    if broken := find_exception(result):
         return Finding(hour, check, False, f"it cannot be evaluated: {broken}")
     details: Mapping[str, Any] = result.result
     unexpected = details.get("unexpected_count")
@@ -117,7 +117,7 @@ def find_in_hour(check: Check, result: ExpectationValidationResult, hour: str) -
     return Finding(hour, check, bool(result.success), words, _find_number(value), lower, upper, unexpected, _dump(rows))
 
 
-def _find_exception(result: ExpectationValidationResult) -> str:
+def find_exception(result: ExpectationValidationResult) -> str:
     """The exception that was raised during the evaluation. Great Expectations reports it in two forms."""
     info = result.exception_info or {}
     for one in (info, *(value for value in info.values() if isinstance(value, dict))):

@@ -1,14 +1,15 @@
-"""Audits one source's staged hours. Each metric's hour passes or is blocked on its own. Whatever goes wrong in an
-audit blocks.
+"""Audits the staged hours of all sources of a job. Each metric's hour passes or is blocked on its own. Whatever goes
+wrong in an audit blocks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 from batch_layer.audit import facts
-from batch_layer.audit.built_in_expectations import compare_metric, compare_source, expect_of_rows
+from batch_layer.audit.built_in_expectations import Facts, compare_metric, compare_source, expect_of_rows
 from batch_layer.audit.declared_expectations import Check, build_checks
 from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.facts import ArchivedCounts, count_archived, count_decoded
@@ -23,6 +24,7 @@ from batch_layer.hour_totals import without_sketches
 from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.runtime import failpoints
@@ -61,14 +63,27 @@ class AuditedSource:
         }
 
 
-def audit(staged: StagedSource) -> AuditedSource:
-    """Audit the staged tiles of all metrics of one source, and the events that they were computed from."""
-    return _Audit(staged).run()
+def audit(staged: Sequence[StagedSource]) -> list[AuditedSource]:
+    """Audit the staged tiles of all metrics of each source, and the events that they were computed from."""
+    validator = cache(Validator)
+    audits = [_Audit(one, validator) for one in staged]
+    for one in audits:
+        one.compare()
+    facts = [of for one in audits for of_key in one.compared.values() for of in of_key]
+    with suppress(Exception):  # Then each metric is evaluated on its own, and what breaks there blocks its hours alone.
+        together = dict(zip(map(id, facts), validator().evaluate_all_facts(facts), strict=True))
+        for one in audits:
+            one.evaluated = together
+    return [one.run() for one in audits]
 
 
 class _Audit:
-    def __init__(self, staged: StagedSource) -> None:
-        self._staged = staged
+    def __init__(self, staged: StagedSource, validator: Callable[[], Validator]) -> None:
+        self._staged, self._make_validator = staged, validator
+        self.compared: dict[str | None, list[Facts]] = {}
+        """The facts about the events (under None), and about each metric."""
+        self.evaluated: Mapping[int, Validation] = {}
+        """By the identity of facts, what was found of them already."""
         self._source, self._events = staged.events.source, staged.events.archived
         self._connection, self._snapshot = staged.events.job.database, staged.events.job.snapshot
         self._hours = sorted({hour for metric in staged.metrics for hour in metric.hours})
@@ -83,15 +98,26 @@ class _Audit:
         first, last = self._hours[0], self._hours[-1]
         return read_arrivals(self._connection, self._source, self._staged.events.cutoff, first, last, days)
 
-    @cached_property
+    @property
     def _validator(self) -> Validator:
-        return Validator()
+        """That of the job, which is created on first use."""
+        return self._make_validator()
+
+    def compare(self) -> None:
+        """Compute the facts."""
+        failpoints.visit("before audit")
+        self._guard(None, self._hours, self._compare_events)
+        for metric in self._staged.metrics:
+            self._guard(metric.aggregation.metric.name, metric.hours, partial(self._compare_results, metric))
 
     def run(self) -> AuditedSource:
-        failpoints.visit("before audit")
-        self._guard(None, self._hours, self._audit_events)
+        """Evaluate the facts that are not evaluated yet, and all other expectations."""
+        if None not in self._audited.broken:
+            self._guard(None, self._hours, self._audit_events)
         for metric in self._staged.metrics:
-            self._guard(metric.aggregation.metric.name, metric.hours, partial(self._audit_results, metric))
+            name = metric.aggregation.metric.name
+            if name not in self._audited.broken:
+                self._guard(name, metric.hours, partial(self._audit_results, metric))
         failpoints.visit("after audit")
         return self._audited
 
@@ -104,20 +130,25 @@ class _Audit:
             self._audited.findings[of] = [Finding(hour_text(hour), FAILED, False, words) for hour in hours]
             self._audited.broken.add(of)
 
-    def _audit_events(self) -> None:
-        """Count the archive, and audit the events."""
+    def _compare_events(self) -> None:
+        """Count the archive, and compare the counts."""
         source, hours = self._source, self._hours
         archived = self._count_archived()
         arrivals = self._arrivals
-        compared = (
+        self.compared[None] = [
             compare_source(source, archived, arrivals.arrived, hours),
             compare_volume(source, arrivals, archived.duplicates, hours),
-        )
-        validations = [self._validator.evaluate_facts(one) for one in compared]
-        if source.expectations:
-            validations.append(validate_events(self._validator, source, self._events, hours))
-        self._keep(None, validations)
+        ]
         self._archived = archived
+
+    def _audit_events(self) -> None:
+        validations = [self._evaluate(one) for one in self.compared[None]]
+        if self._source.expectations:
+            validations.append(validate_events(self._validator, self._source, self._events, self._hours))
+        self._keep(None, validations)
+
+    def _evaluate(self, compared: Facts) -> Validation:
+        return self.evaluated.get(id(compared)) or self._validator.evaluate_facts(compared)
 
     def _count_archived(self) -> ArchivedCounts:
         cutoff, job = self._staged.events.cutoff, self._staged.events.job
@@ -131,21 +162,19 @@ class _Audit:
         as_declared = [hash for hash in decodings.standing if hash not in decodings.lost]
         return count_archived(self._connection, self._source, self._hours, cutoff, decoded, as_declared)
 
-    def _audit_results(self, item: StagedMetric) -> None:
-        """Audit the results of one metric against its totals and the counts of the archive."""
+    def _compare_results(self, item: StagedMetric) -> None:
+        """Compare the results of one metric with its totals and the counts of the archive."""
         if self._archived is None:
             raise RuntimeError("the events could not be counted")
         aggregation, connection = item.aggregation, self._connection
         metric = aggregation.metric
         totals = self._staged.totals[metric.name]
-        tables = next(tables for tables in self._snapshot.metrics if tables.name == aggregation.name)
-        frame, types = facts.read_result_frame(connection, metric, item.rows)
+        tables = self._tables_of(item)
         stored = metric.model_copy(update={"measures": metric.stored_measures})
         of_tiles = facts.compute_totals(connection, stored, item.rows)
         of_events = facts.compute_totals(connection, without_sketches(metric), totals.rows)
         earlier = read_past_values(connection, tables, metric.history, item.hours[0], item.hours[-1])
         rows = facts.count_rows_and_groups(connection, aggregation, item.rows)
-        hours = [hour_text(hour) for hour in item.hours]
         compared = compare_metric(
             aggregation,
             totals,
@@ -158,10 +187,19 @@ class _Audit:
             self._arrivals.events,
             item.rows.schema,
         )
+        self.compared[metric.name] = [compared]
+
+    def _audit_results(self, item: StagedMetric) -> None:
+        """Audit the results of one metric, which were compared before."""
+        aggregation, connection = item.aggregation, self._connection
+        metric, tables = aggregation.metric, self._tables_of(item)
+        totals = self._staged.totals[metric.name]
+        frame, types = facts.read_result_frame(connection, metric, item.rows)
+        hours = [hour_text(hour) for hour in item.hours]
         declared = [one for one in metric.expectations if one.about == "hour"]
         checks = [*expect_of_rows(aggregation, item.hours), *build_checks(declared, types)]
         validations = [
-            self._validator.evaluate_facts(compared),
+            *map(self._evaluate, self.compared[metric.name]),
             self._validator.evaluate_results(frame, checks, hours, ["hour", *metric.dimensions]),
             validate_quarantine(self._validator, metric, item.hours, totals),
             validate_values(self._validator, connection, metric, item.hours, item.rows),
@@ -169,6 +207,9 @@ class _Audit:
             validate_windows(self._validator, connection, tables, metric, item.hours, item.rows),
         ]
         self._keep(metric.name, validations)
+
+    def _tables_of(self, item: StagedMetric) -> MetricTables:
+        return next(tables for tables in self._snapshot.metrics if tables.name == item.aggregation.name)
 
     def _keep(self, of: str | None, validations: list[Validation]) -> None:
         self._audited.findings[of] = [finding for validation in validations for finding in validation.findings]

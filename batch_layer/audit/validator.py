@@ -24,6 +24,7 @@ from batch_layer.audit.built_in_expectations import Facts
 from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, unique_with
 from batch_layer.audit.findings import ROWS_KEPT, Finding, find_by_hour, find_in_hour, note_not_applied
 from batch_layer.audit.hourly_engine import HourlyEngine
+from batch_layer.audit.joined_facts import OF, join_facts, split_result
 from batch_layer.audit.not_a_number import Counts, count_not_a_number, fail_not_a_number
 from hourline_core.model.condition import holds
 from hourline_core.model.hours import parse_window_time
@@ -65,6 +66,28 @@ class Validator:
             compared.frame, compared.checks, list(dict.fromkeys(compared.frame["hour"])), ["hour"]
         )
 
+    def evaluate_all_facts(self, compared: Sequence[Facts]) -> list[Validation]:
+        """What ``evaluate_facts`` gives for each of ``compared``, in less time. Raises UnsharedResultError if it has to
+        be asked, since an expectation cannot be evaluated.
+        """
+        found: list[dict[int, list[Finding]]] = [{} for _ in compared]
+        of_hours = [{row["hour"]: row for row in facts.frame.to_dict("records")} for facts in compared]
+        for joined in join_facts(compared):
+            checks = [next(iter(by_place.values())) for by_place in joined.checks]
+            all_checks = {id(check): by_place for check, by_place in zip(checks, joined.checks, strict=True)}
+            for check, result in self._run(self._frames, joined.frame, checks, [OF, "hour"], "COMPLETE"):
+                by_place = all_checks[id(check)]
+                for place, of_place in split_result(result, [*by_place]).items():
+                    own, frame = by_place[place], compared[place].frame
+                    hours = list(dict.fromkeys(frame["hour"]))
+                    found[place][id(own)] = find_by_hour(own, of_place, hours, frame, "hour", of_hours[place])
+        validations = []
+        for facts, by_check in zip(compared, found, strict=True):
+            validation = Validation([one for check in facts.checks for one in by_check.get(id(check), [])])
+            _refuse_unknown(validation, facts.frame, facts.checks, list(dict.fromkeys(facts.frame["hour"])), "hour")
+            validations.append(validation)
+        return validations
+
     def evaluate_results(
         self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]
     ) -> Validation:
@@ -100,10 +123,7 @@ class Validator:
             applicable = [check for check in whole if len(here) or not check.columns]
             for check, result in self._run(self._frames, here, applicable, keys, "COMPLETE"):
                 validation.findings.append(find_in_hour(check, result, hour))
-        fail_not_a_number(validation.findings, count_not_a_number(frame, keys[0]))
-        _refuse_nothing(
-            validation, checks, hours, set(frame[keys[0]]), lambda columns: _count_known_rows(frame, columns, keys[0])
-        )
+        _refuse_unknown(validation, frame, checks, hours, keys[0])
 
     def evaluate_events(
         self, events: DataFrame, checks: Sequence[Check], known: Counts, not_a_number: Counts, keys: list[str]
@@ -264,6 +284,14 @@ def _split(checks: Sequence[Check], validation: Validation, hours: Sequence[str]
         except UnsuitableExpectationError as error:
             validation.findings += [Finding(hour, check, False, f"it cannot be evaluated: {error}") for hour in hours]
     return by_row, whole
+
+
+def _refuse_unknown(
+    validation: Validation, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], by: str
+) -> None:
+    """Turn into a failure what found NaN in ``frame``, and what was not evaluated. The column ``by`` has the hour."""
+    fail_not_a_number(validation.findings, count_not_a_number(frame, by))
+    _refuse_nothing(validation, checks, hours, set(frame[by]), lambda columns: _count_known_rows(frame, columns, by))
 
 
 def _refuse_nothing(

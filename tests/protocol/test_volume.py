@@ -3,18 +3,27 @@ where it is declared so, a reason to block.
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import serving_layer
 from batch_layer import recompute as recomputing
+from batch_layer.aggregate import aggregate
+from batch_layer.audit import run_audit
+from batch_layer.audit.validator import Validator
+from batch_layer.job import open_job
 from batch_layer.plan import plan
+from batch_layer.read_archive import read_events
 from batch_layer.recompute import recompute
+from batch_layer.stage import StagedSource, stage
 from hourline.cli.quality import say_quality
 from hourline_core.ledger.report_pages import report_site
 from hourline_core.model import Expectation, Volume
+from hourline_core.model.hours import wall_clock
 from serving_layer.reports.quality import AuditedHour, QualityReport, report_quality
 from tests.support.bare_tables import METRICS, SOURCE, BareTables, hour
 
@@ -42,6 +51,12 @@ def declare(tables: BareTables, volume: Volume | None = None, *expectations: Exp
 
 def recompute_silence(tables: BareTables) -> None:
     recompute(tables.project, [item for item in plan(tables.project) if item.events == 0])
+
+
+def stage_silence(tables: BareTables, held: ExitStack) -> StagedSource:
+    planned = [item for item in plan(tables.project) if item.events == 0]
+    job = held.enter_context(open_job(tables.project, planned, wall_clock, lambda: pytest.fail("Spark was started")))
+    return stage(aggregate(held.enter_context(read_events(job, job.sources[0], None))))
 
 
 def quality(tables: BareTables) -> QualityReport:
@@ -106,3 +121,23 @@ def test_of_the_expectations_on_events_those_on_a_whole_hour_are_about_hours_wit
     )
     failed = {finding.expectation for audit in report.hours for finding in audit.findings if finding.severity == "fail"}
     assert failed == {"expect_table_row_count_to_be_between"}
+
+
+def test_of_two_sources_that_are_audited_at_once_the_one_whose_audit_raises_is_blocked_alone(
+    tables: BareTables, tmp_path: Path
+) -> None:
+    other = BareTables(tmp_path / "other", EVENTS)
+    other.start()
+    other.micro_batch(len(EVENTS))
+    declare(tables, None, Expectation(type="expect_table_row_count_to_be_between", parameters={"max_value": 1}))
+    silent = {hour(number) for number in range(24, 29)}
+    with ExitStack() as held:
+        staged = [stage_silence(of, held) for of in (tables, other)]
+        both = run_audit.audit(staged)
+        with patch.object(Validator, "evaluate_all_facts", side_effect=RuntimeError("out of memory")):
+            assert [one.findings for one in run_audit.audit(staged)] == [one.findings for one in both]
+        with patch.object(run_audit, "validate_events", side_effect=RuntimeError("out of memory")):
+            raising = run_audit.audit(staged)
+    blocked = [[set(of.blocked(metric.aggregation)) for metric in of.staged.metrics] for of in (*both, *raising)]
+    assert blocked == [[set(), set()], [set(), set()], [silent, silent], [set(), set()]]
+    assert raising[1].findings == both[1].findings
