@@ -3,12 +3,12 @@
     python -m benchmarks.small_metrics [--full]
 
 Each source has 1,000 events with ids in three closed hours, which are few. So this is what a metric costs, not what an
-event costs. Tasks read the archive of each source themselves: DuckDB computes all expressions. The product's own import
-fills both projects, in one Spark session.
+event costs. The command folds them itself, without Spark. The product's own import fills both projects, in one Spark
+session.
 
-Times are wall times of the command, from its start to its end, with the start of Spark. The subjects take turns, twice
-(full: four times). The first time, final has no tables yet; each time, all hours are recomputed, audited and published.
-All results are compared with plain counts before a time counts.
+Times are wall times of the command, from its start to its end. The subjects take turns, twice (full: four times).
+The first time, final has no tables yet. Each time, all hours are recomputed, audited and published. All results are
+compared with plain counts before a time counts.
 """
 
 import json
