@@ -4,6 +4,15 @@ const AT_ONCE = 3; // the server limits what one client may ask at the same time
 let running = 0;
 const waiting = [];
 
+// An answer draws parts of the page anew. A button that is pressed would be gone, and its click lost, so answers wait until
+// it is released. The browser tells of the click right after that.
+let released = Promise.resolve();
+window.addEventListener("pointerdown", () => {
+  released = new Promise((go) => {
+    for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, () => setTimeout(go), { once: true });
+  });
+});
+
 export class ServerError extends Error {
   constructor(status, sentence) {
     super(sentence);
@@ -33,6 +42,7 @@ async function ask(address, options = {}, again = true) {
     return ask(address, options, false);
   }
   const told = await response.json().catch(() => ({}));
+  await released;
   if (!response.ok) throw new ServerError(response.status, told.error ?? `HTTP status ${response.status}`);
   return told;
 }

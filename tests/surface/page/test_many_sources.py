@@ -96,10 +96,24 @@ def test_charts_are_those_of_what_was_chosen_and_a_link_restores_them(context: B
     expect(page.locator(".metric")).to_have_count(0)
     # The row has 72 places, of which the last 30 are hours.
     row = page.locator('#sources tr[data-source="s5"] svg')
-    width = (row.bounding_box() or {"width": 0})["width"]
-    row.click(position={"x": width * 62.5 / 72, "y": 5})
+    while (box := row.bounding_box()) is None:
+        pass  # It was drawn anew at that moment.
+    row.click(position={"x": box["width"] * 62.5 / 72, "y": 5})
     expect(page.locator("#hour h3")).to_have_text("Monday, 2 March 2026, 02:00 to 03:00 UTC")
     assert page.url.endswith("?source=s5&hour=2026-03-02T02")
+
+
+def test_a_click_during_which_an_answer_arrives_is_not_lost(context: BrowserContext, server: Server) -> None:
+    page = opened(context, server)
+    name = page.locator('#sources [data-key="s2"]')
+    name.hover()
+    page.mouse.down()
+    with page.expect_response("**/api/v1/status?*") as answer:  # with which the table is drawn
+        pass
+    answer.value.finished()
+    page.evaluate("fetch('/api/v1/project').then((answer) => answer.json())")
+    page.mouse.up()
+    expect(page.locator(".metric")).to_have_count(2)
 
 
 def test_nothing_is_asked_for_that_is_not_shown(context: BrowserContext, server: Server) -> None:
