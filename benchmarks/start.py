@@ -4,8 +4,8 @@
 
 The peer is a process that only builds the same Spark session, with the same jars and settings but without the prepared
 class archives, and counts the rows of a Delta table of 4.8 million events. Hourline does the same, and starts all
-else that it needs. A recompute of an hour of them runs without Java's second compiler, and so does the peer that it is
-compared with.
+else that it needs. A recompute of one hour runs without Java's second compiler. So does the peer that it is compared
+with.
 
 - `hourline up` on a new project, with its own Kafka, until a query shows a record that was sent as soon as Kafka
   accepted it.

@@ -9,11 +9,11 @@ import typer
 from hourline.cli.output import note, say
 from hourline.cli.recompute_progress import recompute_progress
 from hourline.cli.recompute_report import (
+    arrivals_in_words,
     report_decoded,
     report_left_out,
     report_published,
     report_waiting,
-    start_in_words,
 )
 from hourline.exit_status import INTERRUPTED
 
@@ -31,7 +31,7 @@ def run_backfill(planned: "Backfill", command: str) -> "list[Recomputed]":
     done = every - hours_of(planned.left)
     if done != every:
         metrics = len({item.metric for item in planned.left})
-        note(f"recomputing {len(every - done):,} hours of {metrics} metrics{start_in_words(planned.left)}")
+        note(f"recomputing {len(every - done):,} hours of {metrics} metrics{arrivals_in_words(planned.left)}")
     try:
         with recompute_progress("backfill") as move:
 

@@ -18,13 +18,13 @@ from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, S
 from hourline.cli.output import note, say
 from hourline.cli.recompute_progress import command_text, recompute_progress
 from hourline.cli.recompute_report import (
+    arrivals_in_words,
     exit_if_blocked,
     report_decoded,
     report_left_out,
     report_open,
     report_published,
     report_waiting,
-    start_in_words,
     write_results,
 )
 from hourline.exit_status import FOUND
@@ -95,7 +95,7 @@ def recompute(
             count = (
                 f"{len({item.hour for item in planned})} hour(s) of {len({item.metric for item in planned})} metric(s)"
             )
-            note(f"recomputing {count}{start_in_words(planned)}")
+            note(f"recomputing {count}{arrivals_in_words(planned)}")
         with recompute_progress("recompute") as move:
             done = recompute_hours(
                 declared,

@@ -25,8 +25,8 @@ _MOST_NAMES = 6
 """The maximum number of separate hours that are listed by name."""
 
 
-def start_in_words(planned: Iterable["PlannedHour"]) -> str:
-    """How the line about a recompute ends: whether it is known that no event arrived in one of the hours."""
+def arrivals_in_words(planned: Iterable["PlannedHour"]) -> str:
+    """How the line about a recompute ends: whether no event is known to have arrived in its hours."""
     return "" if any(item.events for item in planned) else ", in which no event has arrived"
 
 

@@ -25,7 +25,7 @@ NO_HOME = "/nonexistent"
 
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The whole environment of a child: that of this process, with one locale, time zone and encoding, and a home.
+    """The whole environment of a child: that of this process, with PORTABLE, and a home.
 
     Python's other variables are left out. Java's options come after those of ``_JAVA_OPTIONS``, which would win over
     all others.

@@ -252,6 +252,14 @@ def test_an_event_with_an_id_is_told_by_its_hash_and_little_more(tmp_path: Path)
     assert 8 < (sizes[1] - sizes[0]) / 40_000 < 14
 
 
+def test_what_tasks_tell_in_several_rows_is_told_whole_and_in_order() -> None:
+    told = [bytes(range(256)), b"", b"short"]
+    with patch("hourline_core.compute.tasks._BYTES", 10):
+        rows = [list(tell(lambda _, one=one: one, [])) for one in told]  # type: ignore[misc]
+    assert len(rows[0]) > 20
+    assert told_by(pa.Table.from_batches([row for task in rows for row in task])) == told
+
+
 def test_what_ends_a_task_ends_the_micro_batch_with_the_same_error() -> None:
     cause = OSError(28, "No space left on device")
 
