@@ -40,7 +40,7 @@ def follow(project: Project, clock: Clock) -> None:
     lease of the batch layer. ``clock`` dates the overview (UTC).
     """
     try:
-        with open_database(project, clock) as (database, snapshot):
+        with open_database(project, clock, _needed) as (database, snapshot):
             newest = snapshot.publication or 0
             position = read_position(project, REPORTS)
             # A later position is one in tables that are gone.
@@ -51,6 +51,11 @@ def follow(project: Project, clock: Clock) -> None:
         log_fault(error, project.workspace / "logs" / "errors.log", "the writing of the reports")
         with suppress(OSError):
             note_unwritten(project.workspace, clock(), str(explain_fault(error, surroundings_of(project))))
+
+
+def _needed(snapshot: Snapshot) -> set[str]:
+    """The states of hours are only asked for where one is blocked. They are read from the tables of all metrics."""
+    return {"hourline.quality", *(["hourline.metric_hours"] if snapshot.sources_of_blocked else [])}
 
 
 def _write(
@@ -84,20 +89,30 @@ def _read_rows(database: duckdb.DuckDBPyConnection, condition: str, columns: str
 
 def _write_pages(project: Project, database: duckdb.DuckDBPyConnection, rows: pa.Table) -> None:
     """Write the page of each audit in ``rows``, but for those whose page is there. An acceptance is no audit."""
+    site, own = report_site(project), {}
     audits = rows.filter(pc.field("expectation") != "accepted").group_by(["publication", "source", "metric"])
     for audit in audits.aggregate([]).to_pylist():
         publication, source, metric = audit["publication"], audit["source"], audit["metric"]
-        if (report_site(project) / page_path(publication, page_name(source, metric))).exists():
-            continue
-        own = rows.filter(
-            (pc.field("publication") == publication)
-            & (pc.field("source") == source)
-            & (pc.field("metric").is_null() if metric is None else pc.field("metric") == metric)
-        )
-        last, moment = pc.max(own["hour"]).as_py(), pc.max(own["audited"]).as_py()
-        # What earlier audits found of the same in the four weeks before.
-        same = f"metric = '{metric}'" if metric else "metric IS NULL"
-        weeks = f"hour > '{sql_timestamp(last - SHOWN)}' AND hour <= '{sql_timestamp(last)}'"
-        earlier = f"publication < {publication} AND source = '{source}' AND {same} AND {weeks}"
-        past = _read_rows(database, earlier, _WITHOUT_FAILING_ROWS)
-        write_page(report_site(project), project, publication, source, metric, own, past, moment)
+        if not (site / page_path(publication, page_name(source, metric))).exists():
+            own[publication, source, metric] = rows.filter(
+                (pc.field("publication") == publication) & _is_of(source, metric)
+            )
+    # What earlier audits found of the same in the four weeks before, read at once for all pages.
+    last = {of: pc.max(found["hour"]).as_py() for of, found in own.items()}
+    spans = sorted({(source, last[publication, source, metric]) for publication, source, metric in own})
+    weeks = [
+        f"(source = '{source}' AND hour > '{sql_timestamp(end - SHOWN)}' AND hour <= '{sql_timestamp(end)}')"
+        for source, end in spans
+    ]
+    all_past = _read_rows(database, " OR ".join(weeks) or "false", _WITHOUT_FAILING_ROWS)
+    for (publication, source, metric), found in own.items():
+        end = last[publication, source, metric]
+        within = (pc.field("hour") > end - SHOWN) & (pc.field("hour") <= end)
+        past = all_past.filter((pc.field("publication") < publication) & within & _is_of(source, metric))
+        write_page(site, project, publication, source, metric, found, past, pc.max(found["audited"]).as_py())
+
+
+def _is_of(source: str, metric: str | None) -> pc.Expression:
+    """Whether a row of QUALITY_SCHEMA is about ``metric``, or about the events of ``source`` (None)."""
+    of_metric = pc.field("metric").is_null() if metric is None else pc.field("metric") == metric
+    return (pc.field("source") == source) & of_metric

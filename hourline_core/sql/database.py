@@ -3,7 +3,7 @@
 Reading needs neither Spark nor Java. The delta extension is loaded from the installed package; nothing is downloaded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -27,19 +27,24 @@ from hourline_core.storage.version_retention import KEPT_HOURS
 
 @contextmanager
 def open_database(
-    project: Project, clock: Clock = wall_clock, needed: AbstractSet[str] | None = None
+    project: Project,
+    clock: Clock = wall_clock,
+    needed: AbstractSet[str] | Callable[[Snapshot], AbstractSet[str]] | None = None,
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Snapshot]]:
     """A connection with the tables of the newest snapshot, closed at the end of the block.
 
     Attached are those of ``needed`` that the snapshot has, such as ``hourline.metric_hours``, with what they need; or
-    all tables. Raises TableError.
+    all tables. What is needed may depend on the snapshot. Raises TableError.
     """
     connection = connect()
     try:
         taken, snapshot = clock(), take_snapshot(project)
         with naming_damage(project, snapshot, taken + timedelta(hours=KEPT_HOURS), clock):
             parts = AttachedParts(connection, table_parts(project, snapshot, taken, snapshot.files))
-            parts.attach_all(connection) if needed is None else parts.attach(connection, needed)
+            if needed is None:
+                parts.attach_all(connection)
+            else:
+                parts.attach(connection, needed(snapshot) if callable(needed) else needed)
             yield connection, snapshot
     finally:
         connection.close()

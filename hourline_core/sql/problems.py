@@ -41,6 +41,12 @@ _PARTS = len(Identity.__dataclass_fields__)
 _SHOWN = f"""
     SELECT source, max(hour) - INTERVAL '{int(SHOWN.total_seconds())} seconds' AS before FROM found GROUP BY source"""
 
+_NO_HOURS = (
+    "(SELECT NULL::VARCHAR AS metric, NULL::TIMESTAMPTZ AS hour, NULL::BIGINT AS cutoff, NULL::VARCHAR AS state, "
+    "false AS served WHERE false)"
+)
+"""Instead of ``hourline.metric_hours`` where no hour of it is asked for."""
+
 
 def read_problems(
     database: duckdb.DuckDBPyConnection,
@@ -52,13 +58,14 @@ def read_problems(
     """The problems of all metrics, from the rows of ``quality`` (QUALITY_SCHEMA), a table or view. The usual values are
     a third of the work, and read if they are asked for (``with_usual``).
 
-    ``blocked`` gives the source of each (metric, hour in UTC) that is blocked now. What readers see is read from
-    ``hourline.metric_hours``.
+    ``blocked`` gives the source of each (metric, hour in UTC) that is blocked now. What readers see of these is read
+    from ``hourline.metric_hours``.
     """
     cells = [{"metric": metric, "hour": hour, "source": source} for (metric, hour), source in blocked.items()]
     database.register("_blocked", pa.Table.from_pylist(cells, _BLOCKED))
     failed: dict[tuple[Any, ...], list[FailedHour]] = defaultdict(list)
-    for row in database.execute(_failed_sql(quality)).fetchall():
+    hours = "hourline.metric_hours" if blocked else _NO_HOURS
+    for row in database.execute(_failed_sql(quality, hours)).fetchall():
         failed[row[:_PARTS]].append(_failed_hour(*row[_PARTS:]))
     problems = group_failures({Identity(*of): hours for of, hours in failed.items()})
     usual = _read_usual(database, quality, {problem.of.about for problem in problems.open}) if with_usual else {}
@@ -66,7 +73,7 @@ def read_problems(
     return replace(problems, open=[replace(problem, usual=usual.get(problem.of)) for problem in known])
 
 
-def _failed_sql(quality: str) -> str:
+def _failed_sql(quality: str, hours: str) -> str:
     """A query: each finding that failed, for each metric that it concerns, in the order of publications. A blocked hour
     whose findings are no longer kept, or which waits for another one, has a row that stands for them. Those that warned
     in hours that are no longer shown are left out.
@@ -84,7 +91,7 @@ def _failed_sql(quality: str) -> str:
         ),
         shown AS ({_SHOWN}),
         states AS (
-            SELECT metric, hour, cutoff, state FROM hourline.metric_hours SEMI JOIN _blocked USING (metric, hour)
+            SELECT metric, hour, cutoff, state FROM {hours} SEMI JOIN _blocked USING (metric, hour)
             WHERE served
         ),
         failed AS (
