@@ -25,7 +25,9 @@ from hourline_core.model.hours import hour_text
 
 @dataclass(frozen=True)
 class Facts:
-    """A frame with one row per hour (``hour`` as text), and the expectations that compare its columns."""
+    """A frame with one row per hour (``hour`` as text), and the expectations that compare its columns. Or the results
+    of some hours, and the expectations on each row.
+    """
 
     frame: pd.DataFrame
     checks: list[Check]

@@ -2,7 +2,7 @@
 wrong in an audit blocks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +30,8 @@ from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.runtime import failpoints
 from hourline_core.storage.opening import open_table
 
+_FEW_ROWS = 10_000
+"""The maximum number of results of a metric that are kept until those of all metrics are evaluated."""
 FAILED = Check("audit", {})
 """Stands for an audit that could not be done."""
 
@@ -69,9 +71,10 @@ def audit(staged: Sequence[StagedSource]) -> list[AuditedSource]:
     audits = [_Audit(one, validator) for one in staged]
     for one in audits:
         one.compare()
-    facts = [of for one in audits for of_key in one.compared.values() for of in of_key]
+    facts = [of for one in audits for of_key in [*one.compared.values(), one.rows.values()] for of in of_key]
     with suppress(Exception):  # Then each metric is evaluated on its own, and what breaks there blocks its hours alone.
-        together = dict(zip(map(id, facts), validator().evaluate_all_facts(facts), strict=True))
+        found = zip(map(id, facts), validator().evaluate_all_facts(facts), strict=True)
+        together = {of: validation for of, validation in found if validation is not None}
         for one in audits:
             one.evaluated = together
     return [one.run() for one in audits]
@@ -82,6 +85,8 @@ class _Audit:
         self._staged, self._make_validator = staged, validator
         self.compared: dict[str | None, list[Facts]] = {}
         """The facts about the events (under None), and about each metric."""
+        self.rows: dict[str, Facts] = {}
+        """The results of each metric that has few, with the expectations on each row that follow from declarations."""
         self.evaluated: Mapping[int, Validation] = {}
         """By the identity of facts, what was found of them already."""
         self._source, self._events = staged.events.source, staged.events.archived
@@ -188,25 +193,38 @@ class _Audit:
             item.rows.schema,
         )
         self.compared[metric.name] = [compared]
+        if item.rows.num_rows <= _FEW_ROWS:
+            frame, _ = facts.read_result_frame(connection, metric, item.rows)
+            self.rows[metric.name] = Facts(frame, expect_of_rows(aggregation, item.hours))
 
     def _audit_results(self, item: StagedMetric) -> None:
         """Audit the results of one metric, which were compared before."""
         aggregation, connection = item.aggregation, self._connection
         metric, tables = aggregation.metric, self._tables_of(item)
         totals = self._staged.totals[metric.name]
-        frame, types = facts.read_result_frame(connection, metric, item.rows)
-        hours = [hour_text(hour) for hour in item.hours]
-        declared = [one for one in metric.expectations if one.about == "hour"]
-        checks = [*expect_of_rows(aggregation, item.hours), *build_checks(declared, types)]
         validations = [
             *map(self._evaluate, self.compared[metric.name]),
-            self._validator.evaluate_results(frame, checks, hours, ["hour", *metric.dimensions]),
+            *self._evaluate_rows(item),
             validate_quarantine(self._validator, metric, item.hours, totals),
             validate_values(self._validator, connection, metric, item.hours, item.rows),
             validate_folds(self._validator, connection, metric, item.hours, item.rows),
             validate_windows(self._validator, connection, tables, metric, item.hours, item.rows),
         ]
         self._keep(metric.name, validations)
+
+    def _evaluate_rows(self, item: StagedMetric) -> Iterator[Validation]:
+        """Evaluate the expectations on the results of one metric that follow from declarations, and those declared."""
+        aggregation, metric = item.aggregation, item.aggregation.metric
+        known = self.rows.get(metric.name)
+        passed = known and self.evaluated.get(id(known))
+        declared = [one for one in metric.expectations if one.about == "hour"]
+        if passed:
+            yield passed
+        if declared or not passed:
+            frame, types = facts.read_result_frame(self._connection, metric, item.rows)
+            checks = [*([] if passed else expect_of_rows(aggregation, item.hours)), *build_checks(declared, types)]
+            hours = [hour_text(hour) for hour in item.hours]
+            yield self._validator.evaluate_results(frame, checks, hours, ["hour", *metric.dimensions])
 
     def _tables_of(self, item: StagedMetric) -> MetricTables:
         return next(tables for tables in self._snapshot.metrics if tables.name == item.aggregation.name)

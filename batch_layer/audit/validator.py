@@ -24,7 +24,7 @@ from batch_layer.audit.built_in_expectations import Facts
 from batch_layer.audit.declared_expectations import Check, UnsuitableExpectationError, unique_with
 from batch_layer.audit.findings import ROWS_KEPT, Finding, find_by_hour, find_in_hour, note_not_applied
 from batch_layer.audit.hourly_engine import HourlyEngine
-from batch_layer.audit.joined_facts import OF, join_facts, split_result
+from batch_layer.audit.joined_facts import OF, find_failing, join_facts
 from batch_layer.audit.not_a_number import Counts, count_not_a_number, fail_not_a_number
 from hourline_core.model.condition import holds
 from hourline_core.model.hours import parse_window_time
@@ -66,27 +66,21 @@ class Validator:
             compared.frame, compared.checks, list(dict.fromkeys(compared.frame["hour"])), ["hour"]
         )
 
-    def evaluate_all_facts(self, compared: Sequence[Facts]) -> list[Validation]:
-        """What ``evaluate_facts`` gives for each of ``compared``, in less time. Raises UnsharedResultError if it has to
-        be asked, since an expectation cannot be evaluated.
+    def evaluate_all_facts(self, compared: Sequence[Facts]) -> list[Validation | None]:
+        """What ``evaluate_facts`` gives for each of ``compared`` that fulfils its expectations, in less time. None for
+        the others. Raises UnsharedResultError if each has to be asked, since an expectation cannot be evaluated.
         """
-        found: list[dict[int, list[Finding]]] = [{} for _ in compared]
-        of_hours = [{row["hour"]: row for row in facts.frame.to_dict("records")} for facts in compared]
+        passed: list[set[int]] = [set() for _ in compared]
         for joined in join_facts(compared):
-            checks = [next(iter(by_place.values())) for by_place in joined.checks]
-            all_checks = {id(check): by_place for check, by_place in zip(checks, joined.checks, strict=True)}
-            for check, result in self._run(self._frames, joined.frame, checks, [OF, "hour"], "COMPLETE"):
-                by_place = all_checks[id(check)]
-                for place, of_place in split_result(result, [*by_place]).items():
-                    own, frame = by_place[place], compared[place].frame
-                    hours = list(dict.fromkeys(frame["hour"]))
-                    found[place][id(own)] = find_by_hour(own, of_place, hours, frame, "hour", of_hours[place])
-        validations = []
-        for facts, by_check in zip(compared, found, strict=True):
-            validation = Validation([one for check in facts.checks for one in by_check.get(id(check), [])])
-            _refuse_unknown(validation, facts.frame, facts.checks, list(dict.fromkeys(facts.frame["hour"])), "hour")
-            validations.append(validation)
-        return validations
+            all_own = {id(check): own for check, own in zip(joined.checks, joined.own, strict=True)}
+            for check, result in self._run(self._frames, joined.frame, joined.checks, [OF], "COMPLETE"):
+                own = all_own[id(check)]
+                for place in own.keys() - find_failing(result):
+                    passed[place].add(id(own[place]))
+        return [
+            _pass(facts) if len(of_facts) == len(facts.checks) else None
+            for facts, of_facts in zip(compared, passed, strict=True)
+        ]
 
     def evaluate_results(
         self, frame: pd.DataFrame, checks: Sequence[Check], hours: Sequence[str], keys: list[str]
@@ -245,6 +239,17 @@ class Validator:
         if len(pairs) != len(checks):
             raise RuntimeError(f"Great Expectations evaluated {len(pairs)} of {len(checks)} expectations")
         return pairs
+
+
+def _pass(facts: Facts) -> Validation:
+    """What is found of facts that fulfil each of their expectations."""
+    hours = list(dict.fromkeys(facts.frame["hour"]))
+    rows = {row["hour"]: row for row in facts.frame.to_dict("records")} if any(one.band for one in facts.checks) else {}
+    result = ExpectationValidationResult(success=True, result={})
+    findings = [find_by_hour(check, result, hours, facts.frame, "hour", rows) for check in facts.checks]
+    validation = Validation([one for of_check in findings for one in of_check])
+    _refuse_unknown(validation, facts.frame, facts.checks, hours, "hour")
+    return validation
 
 
 def _group_by_condition(checks: Sequence[Check]) -> dict[str | None, list[Check]]:

@@ -46,6 +46,16 @@ def columns_of(parameters: Mapping[str, Any]) -> list[str]:
     return columns
 
 
+def rename_columns(parameters: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """``parameters`` with these ``names`` of columns, in the order of ``columns_of``."""
+    left, renamed = iter(names), dict(parameters)
+    for name in _COLUMNS:
+        if name in renamed:
+            value = renamed[name]
+            renamed[name] = [next(left) for _ in value] if isinstance(value, list) else next(left)
+    return renamed
+
+
 class Expectation(Declaration):
     """One expectation on an hour's events or results: `expect_…: {parameter: value, …}`.
 

@@ -132,7 +132,7 @@ def every_fault(project: StackProject) -> dict[str, tuple[AbstractContextManager
             {FIRST},
         ),
         "the audit itself falls over": (
-            patch.object(Validator, "evaluate_results", side_effect=RuntimeError("out of memory")),
+            patch.object(Validator, "_run", side_effect=RuntimeError("out of memory")),
             {FIRST, SECOND},
         ),
     }
