@@ -125,9 +125,9 @@ class Drift:
         if not hours:
             return []
         rows = self._connection.execute(
-            "SELECT hour FROM hourline.metric_hours WHERE served AND metric = ? AND state <> 'missing' "
+            f"SELECT hour FROM hourline.hours_{self._served.name} WHERE state <> 'missing' "
             "AND hour BETWEEN ? AND ?",  # of a year, only these become Python objects
-            [self._served.metric.name, min(hours), max(hours)],
+            [min(hours), max(hours)],
         ).fetchall()
         return sorted({hour for (hour,) in rows} & set(hours))
 

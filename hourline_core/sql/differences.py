@@ -89,6 +89,8 @@ def compare_stages(
     known. A ratio is beyond rounding where one of its operands is: that of sums that cancel out may be any number.
     """
     kinds, older = _kinds(connection, after), _kinds(connection, before)
+    if [*kinds.items()] == [*older.items()] and _are_equal(connection, before, after):
+        return
     known = [{"hour": hour, "measure": measure, "size": size} for (hour, measure), size in (magnitudes or {}).items()]
     columns = pa.schema({"hour": pa.timestamp("us", tz="UTC"), "measure": pa.string(), "size": pa.float64()})
     connection.register("_magnitudes", pa.Table.from_pylist(known, columns))
@@ -102,6 +104,17 @@ def compare_stages(
             if counts:
                 beyond[name].add(hour)
             yield Difference(hour, name, amount, cells, counts)
+
+
+def _are_equal(connection: duckdb.DuckDBPyConnection, before: Stage, after: Stage) -> bool:
+    """Whether two stages with the same columns have the same rows. It takes as long as the changes of one measure."""
+    pairs = ((before.cells, after.cells), (before.totals, after.totals))
+    equal = [
+        f"(SELECT count(*) FROM {one}) = (SELECT count(*) FROM {other}) "
+        f"AND NOT EXISTS (FROM {one} EXCEPT ALL FROM {other})"
+        for one, other in pairs
+    ]
+    return connection.execute(f"SELECT {' AND '.join(equal)}").fetchone() == (True,)
 
 
 def _changes_sql(before: Stage, after: Stage, measure: str, kinds: Mapping[str, str], older: Mapping[str, str]) -> str:
