@@ -32,7 +32,7 @@ def look_and_record(
             if not has_news(project, found, now):
                 return []
             recorded = record_findings(project, found, now)
-        follow(project, clock)
+            follow(project, clock, (database, snapshot))
     return recorded
 
 

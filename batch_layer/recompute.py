@@ -83,13 +83,13 @@ def recompute(
     published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError at
     the end if records of a source cannot be decoded anew yet: its hours are left out.
     """
+    # Great Expectations takes seconds to import. Tables are opened, and Spark starts, meanwhile.
+    Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
     done: list[Recomputed] = []
     with ExitStack() as held:
 
         @cache
         def spark() -> SparkSession:
-            # Great Expectations takes seconds to import. Spark starts meanwhile.
-            Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
             session = spark_session(project, "batch", brief=sum(item.events for item in planned) < _BRIEF)
             held.callback(stop_spark, session)
             refuse_unresolved(session, project)

@@ -94,7 +94,7 @@ def read_changed_hours(
     its records were all decoded as today. Raises TableError.
     """
     layout = Layout.of(project)
-    decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
+    decodings = ArchiveDecodings.read(layout, source)
     if not decodings.others:
         return None
     uri = layout.decoded(source, decodings.now.hash)

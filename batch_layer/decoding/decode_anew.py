@@ -54,10 +54,10 @@ def decode_anew(
     is to validate some of these records again after a reset.
     """
     layout = Layout.of(project)
-    events = open_table(layout.events(source), layout.storage_options)
-    decodings = ArchiveDecodings.of(events, source)
+    decodings = ArchiveDecodings.read(layout, source)
     if not decodings.others:
         return False
+    events = open_table(layout.events(source), layout.storage_options)
     rejected = open_table(layout.rejected(source), layout.storage_options)
     up_to = last_to_decode(decodings, rejected, up_to)
     if decoded_up_to(layout, source, decodings.now) >= up_to:

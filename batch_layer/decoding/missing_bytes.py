@@ -8,7 +8,7 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.sql.database import open_database
-from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.opening import exists
 
 
 def find_hours_without_bytes(project: Project, clock: Clock = wall_clock) -> dict[str, set[datetime]]:
@@ -37,5 +37,5 @@ def _has_lost_fields(project: Project, source: Source) -> bool:
     layout = Layout.of(project)
     if not source.raw or not exists(layout.events(source), layout.storage_options):
         return False
-    decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
+    decodings = ArchiveDecodings.read(layout, source)
     return any(lost.fields for lost in decodings.lost_fields)

@@ -4,10 +4,10 @@ from deltalake import DeltaTable
 
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.open_progress import find_progress
-from hourline_core.ledger.progress import BYTES_WRITER
+from hourline_core.ledger.progress import BYTES_WRITER, Progress
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import Decoding
+from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import exists, open_table
 
 DECODE_WRITER = "hourline-decode"
@@ -33,10 +33,11 @@ def last_to_decode(decodings: ArchiveDecodings, rejected: DeltaTable, up_to: int
 def sources_to_decode(project: Project) -> list[Source]:
     """The sources that have records which are to be decoded anew. Raises TableError."""
     layout, sources = Layout.of(project), []
-    for source in project.sources.values():
-        if progress := find_progress(project, source):
-            decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
-            rejected = open_table(layout.rejected(source), layout.storage_options)
-            if decoded_up_to(layout, source, decodings.now) < last_to_decode(decodings, rejected, progress.sequence):
-                sources.append(source)
+    with OpenTables(layout.storage_options) as opened:
+        for source in project.sources.values():
+            if progress := opened.find(layout.progress(source)):
+                decodings = ArchiveDecodings.of(opened.open(layout.events(source)), source)
+                rejected, sequence = opened.open(layout.rejected(source)), Progress(progress).sequence
+                if decoded_up_to(layout, source, decodings.now) < last_to_decode(decodings, rejected, sequence):
+                    sources.append(source)
     return sources

@@ -6,6 +6,7 @@ All of it comes from rows of the quality table: those of the audit, and those of
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,8 @@ from hourline_core.model.value_text import value_text
 SHOWN_ROWS = 20
 """The maximum number of failing rows that are shown of an expectation."""
 
+_version = cache(version)
+"""It is looked for among the files of all packages."""
 _SHOWN_FINDINGS = 5
 _WEEK = 7 * 24
 _WEEKS = 4
@@ -85,7 +88,7 @@ def write_page(
             others=_view(project, trend, by_state["passed"], audited) if by_state["passed"] else None,
             weeks=_weeks(trend, mine, audited) if metric else None,
             anchors=[anchor(hour_of(hour)) for hour in sorted(audited)],
-            gx_version=version("great_expectations"),
+            gx_version=_version("great_expectations"),
         )
     )
     return write(site, page_path(publication, page_name(source, metric)), page)

@@ -4,7 +4,7 @@ The reports follow the publications. They are written from the tables, after the
 written stops no publication. What a killed process has not written, the next one does.
 """
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime
 
 import duckdb
@@ -33,14 +33,15 @@ _WITHOUT_FAILING_ROWS = ", ".join(
 """The columns of the quality table. The failing rows that it has are long, and an audit's own page alone shows them."""
 
 
-def follow(project: Project, clock: Clock) -> None:
+def follow(project: Project, clock: Clock, opened: tuple[duckdb.DuckDBPyConnection, Snapshot] | None = None) -> None:
     """Write the pages of the publications since the last time, then the overview with what is found of the sources.
+    They are read from ``opened``, a database with all tables of a snapshot, or from the newest one.
 
     Raises no error of the reports: it is noted in the workspace, and is a finding from then on. To be called under the
     lease of the batch layer. ``clock`` dates the overview (UTC).
     """
     try:
-        with open_database(project, clock, _needed) as (database, snapshot):
+        with nullcontext(opened) if opened else open_database(project, clock, _needed) as (database, snapshot):
             newest = snapshot.publication or 0
             position = read_position(project, REPORTS)
             # A later position is one in tables that are gone.

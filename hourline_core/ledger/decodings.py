@@ -10,10 +10,12 @@ from functools import cached_property
 
 from deltalake import DeltaTable
 
+from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
 from hourline_core.model.decoding import Decoding, changed_fields, decoding_of, describe_changes
 from hourline_core.storage.commit_log import WIDENED
 from hourline_core.storage.commits import commit_properties, durable_step
+from hourline_core.storage.open_tables import OpenTables
 
 _DECODINGS = "hourline.decodings"
 
@@ -92,6 +94,12 @@ class ArchiveDecodings:
     def of(cls, events: DeltaTable, source: Source) -> "ArchiveDecodings":
         """Those of the archived ``events`` of ``source``."""
         return cls(decoding_of(source), read_decodings(events))
+
+    @classmethod
+    def read(cls, layout: Layout, source: Source) -> "ArchiveDecodings":
+        """Those of the newest version of the archive of ``source``. Raises TableError."""
+        with OpenTables(layout.storage_options) as opened:
+            return cls.of(opened.open(layout.events(source)), source)
 
     @cached_property
     def others(self) -> list[UsedDecoding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
-from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.opening import exists
 
 
 def notes_on_raw_records(project: Project) -> Iterator[str]:
@@ -24,7 +24,7 @@ def _of_archive(project: Project, source: Source) -> Iterator[str]:
     layout = Layout.of(project)
     if not exists(layout.events(source), layout.storage_options):
         return
-    decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), source)
+    decodings = ArchiveDecodings.read(layout, source)
     if not decodings.used and source.raw:
         yield (
             "from the next start on, the archive keeps the bytes of each record, also of undeclared fields, which may "

@@ -19,7 +19,7 @@ from hourline_core.storage.commit_log import commit_file
 from hourline_core.storage.data_files import file_system
 from hourline_core.storage.opening import Table, exists, open_table, refuse_damaged, update
 
-_MOST = 256
+_MOST = 1024
 """The maximum number of tables that are kept."""
 
 _Place = tuple[str, frozenset[tuple[str, str]]]

@@ -21,7 +21,6 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.sql.literals import identifier
 from hourline_core.sql.progress import started_sql
-from hourline_core.storage.opening import open_table
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
@@ -115,7 +114,7 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     source, metric = cell.tables.source, cell.metric
     declared_now = connection.project.sources[source.name]
     layout = Layout.of(connection.project)
-    decodings = ArchiveDecodings.of(open_table(layout.events(source), layout.storage_options), declared_now)
+    decodings = ArchiveDecodings.read(layout, declared_now)
     decoded_anew = find_decoded_anew(connection, cell, declared_now, decodings)
     fields = {name.casefold(): name for name in source.event_fields}
 
