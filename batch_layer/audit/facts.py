@@ -21,11 +21,12 @@ from hourline_core.ledger.layout import FROM_HOUR, stored_names
 from hourline_core.ledger.progress import BYTES_WRITER
 from hourline_core.model import Metric, Source
 from hourline_core.model.decoding import BYTES_ALONE
+from hourline_core.model.expectation import columns_of
 from hourline_core.model.hours import time_text
 from hourline_core.model.scratch_columns import DECODING
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.sql.merge import values_sql
+from hourline_core.sql.merge import values_sql, without_lists
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,21 @@ def read_result_frame(
     connection: duckdb.DuckDBPyConnection, metric: Metric, tiles: pa.Table
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The finished results of the tiles (hour as text, the dimensions, the measures), and the Arrow types of the
-    columns.
+    columns. The frame lacks lists that no expectation about hours reads: of a million groups, they take gigabytes.
     """
-    return as_frame(_read_values(connection, metric, tiles, metric.dimensions), metric.dimensions, ["hour"])
+    chosen = metric if _reads_lists(metric) else without_lists(metric)
+    frame, types = as_frame(_read_values(connection, chosen, tiles, metric.dimensions), metric.dimensions, ["hour"])
+    if chosen is not metric:
+        _, all_types = as_frame(_read_values(connection, metric, tiles[:0], metric.dimensions), metric.dimensions, [])
+        types = all_types | types
+    return frame, types
+
+
+def _reads_lists(metric: Metric) -> bool:
+    """Whether an expectation about hours may read the list of a measure: it names it, or is about all columns."""
+    lists = metric.measures.keys() - without_lists(metric).measures.keys()
+    about_hours = [one.parameters for one in metric.expectations if one.about == "hour"]
+    return any(not columns_of(one) or any(name in str(one) for name in lists) for one in about_hours)
 
 
 def as_frame(

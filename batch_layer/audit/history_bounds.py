@@ -20,7 +20,7 @@ import duckdb
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import History
 from hourline_core.sql.coverage import covered_hours_sql
-from hourline_core.sql.merge import values_sql
+from hourline_core.sql.merge import values_sql, without_lists
 
 _TO_STANDARD_DEVIATION = 1.4826  # of a normal distribution, by its median absolute deviation
 _CHANCE = 3.5
@@ -47,7 +47,7 @@ def read_past_values(
     stored = {column: kind for column, kind, *_ in connection.execute(f"DESCRIBE {name}").fetchall()}
     covered = f"SELECT hour FROM ({covered_hours_sql([tables])})"
     states = f"FROM {name} WHERE hour >= $first AND hour < $last AND hour IN ({covered})"
-    query = values_sql(tables.metric, stored, states, [])
+    query = values_sql(without_lists(tables.metric), stored, states, [])
     rows = (
         connection.execute(query, {"first": first - timedelta(days=history.days), "last": last})
         .to_arrow_table()

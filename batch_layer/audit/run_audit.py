@@ -28,6 +28,7 @@ from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
 from hourline_core.runtime import failpoints
+from hourline_core.sql.merge import without_lists
 from hourline_core.storage.opening import open_table
 
 _FEW_ROWS = 10_000
@@ -175,7 +176,8 @@ class _Audit:
         metric = aggregation.metric
         totals = self._staged.totals[metric.name]
         tables = self._tables_of(item)
-        stored = metric.model_copy(update={"measures": metric.stored_measures})
+        # A list is compared with nothing here.
+        stored = without_lists(metric.model_copy(update={"measures": metric.stored_measures}))
         of_tiles = facts.compute_totals(connection, stored, item.rows)
         of_events = facts.compute_totals(connection, without_sketches(metric), totals.rows)
         earlier = read_past_values(connection, tables, metric.history, item.hours[0], item.hours[-1])

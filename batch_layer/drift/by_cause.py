@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import duckdb
 import pyarrow as pa
@@ -64,15 +65,16 @@ class Drift:
         connection.register("_hours", pa.table({"hour": pa.array(known, pa.timestamp("us", tz="UTC"))}))
         counted = counted_states_sql(served, self._stored, self._sequence)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN _hours USING (hour)")
-        provisional = make_stage(connection, "provisional", served.metric, self._stored, "FROM _counted")
+        # Hours are compared if the groups are other ones.
+        with_lists = list(served.metric.dimensions) != list(aggregation.metric.dimensions)
+        make = partial(make_stage, connection, metric=served.metric, stored=self._stored, with_lists=with_lists)
+        provisional = make("provisional", states="FROM _counted")
         at_close = provisional
         if late := connection.execute(
             f"SELECT 1 FROM ({only_late_events('FROM _counted', served)}) LIMIT 1"
         ).fetchone():
-            at_close = make_stage(
-                connection, "at_close", served.metric, self._stored, without_late_events("FROM _counted", served)
-            )
-        final = self._tiles_stage("final", aggregation, fresh)
+            at_close = make("at_close", states=without_late_events("FROM _counted", served))
+        final = self._tiles_stage("final", aggregation, fresh, with_lists)
 
         before, last, after = (read_totals(connection, stage) for stage in (at_close, provisional, final))
         keys = [(hour, measure) for hour in hours for measure in aggregation.metric.measures]
@@ -83,7 +85,7 @@ class Drift:
         wrong = sorted({change.hour for change in differences if change.beyond_rounding})
         _note(drift, (change for change in differences if change.hour not in wrong), "unexplained")
         if wrong:
-            self._explain(aggregation, provisional, final, wrong, drift)
+            self._explain(aggregation, provisional, final, wrong, drift, with_lists)
         return [drift[key] for key in sorted(drift)]
 
     def _explain(
@@ -93,11 +95,12 @@ class Drift:
         final: Stage,
         hours: list[datetime],
         drift: dict[tuple[datetime, str], HourDrift],
+        with_lists: bool,
     ) -> None:
         """Note why the final values of ``hours`` differ from the provisional ones."""
         replayed = self._replay(hours)
-        expected = self._tiles_stage("expected", self._served, replayed.counted)
-        distinct = self._tiles_stage("distinct", self._served, replayed.first)
+        expected = self._tiles_stage("expected", self._served, replayed.counted, with_lists)
+        distinct = self._tiles_stage("distinct", self._served, replayed.first, with_lists)
         is_same = self._served.declaration == aggregation.declaration and not self._is_decoded_anew
         changed = "unexplained" if is_same else "declaration"
         for before, after, cause in (
@@ -115,10 +118,21 @@ class Drift:
                 cause,
             )
 
-    def _tiles_stage(self, name: str, declared: AggregationPlan | MetricTables, tiles: pa.Table) -> Stage:
+    def _tiles_stage(
+        self, name: str, declared: AggregationPlan | MetricTables, tiles: pa.Table, with_lists: bool
+    ) -> Stage:
+        """The stage of ``tiles``. Its groups are compared with those of the provisional stage."""
         self._connection.register(f"_{name}", tiles)
         stored = {column: kind for column, kind, *_ in self._connection.execute(f"DESCRIBE _{name}").fetchall()}
-        return make_stage(self._connection, name, declared.metric, stored, f"FROM _{name}")
+        return make_stage(
+            self._connection,
+            name,
+            declared.metric,
+            stored,
+            f"FROM _{name}",
+            compared="SEMI JOIN _hours USING (hour)",
+            with_lists=with_lists,
+        )
 
     def _keep_served(self, hours: list[datetime]) -> list[datetime]:
         """Those of ``hours`` that were served. The hours of a new metric were missing."""

@@ -13,7 +13,7 @@ from hourline_core.aggregates import TOLERANCE, aggregate_of
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.sql.merge import values_sql
+from hourline_core.sql.merge import values_sql, without_lists
 from hourline_core.sql.types import column_types
 
 _NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT")
@@ -42,16 +42,26 @@ class Difference:
 
 
 def make_stage(
-    connection: duckdb.DuckDBPyConnection, name: str, metric: Metric, stored: Mapping[str, str], states: str
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    metric: Metric,
+    stored: Mapping[str, str],
+    states: str,
+    *,
+    compared: str = "",
+    with_lists: bool = False,
 ) -> Stage:
     """Compute a stage from the state rows of the query ``states`` (hour, dimensions, stored columns). Sketch
     functions are installed.
+
+    Groups are there of the rows that fulfil ``compared``, a join or condition; empty: of all. ``with_lists``: measures
+    whose value is a list have one over all dimensions, since the stage is compared with one of other dimensions.
     """
     stage = Stage(metric, f"_cells_{name}", f"_totals_{name}")
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {stage.cells} AS {values_sql(metric, stored, states, metric.dimensions)}"
-    )
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.totals} AS {values_sql(metric, stored, states, [])}")
+    whole = metric if with_lists else without_lists(metric)
+    cells = values_sql(metric, stored, f"{states} {compared}", metric.dimensions)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.cells} AS {cells}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.totals} AS {values_sql(whole, stored, states, [])}")
     return stage
 
 

@@ -167,6 +167,12 @@ def values_sql(
     return f"SELECT {keys}, {values} FROM (SELECT {keys}, {merged} FROM ({states}) GROUP BY {keys})"
 
 
+def without_lists(metric: Metric) -> Metric:
+    """The metric without the measures whose values are lists. Merging them over many groups takes much memory."""
+    numbers = {name: measure for name, measure in metric.measures.items() if measure.kind != "top"}
+    return metric.model_copy(update={"measures": numbers})
+
+
 def merged_columns(name: str, measure: Measure, stored: Mapping[str, str]) -> dict[str, str]:
     """The stored columns of the measure ``name``, each with the DuckDB SQL aggregate that merges it.
 

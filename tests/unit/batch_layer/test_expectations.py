@@ -25,6 +25,7 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import EventTime, Expectation, Field, Measure, Metric, Severity, Source
 from hourline_core.sql.database import connect
+from hourline_core.sql.sketches import install_sketch_functions
 from tests.support.examples import examples
 from tests.support.project_files import write_project
 
@@ -270,6 +271,37 @@ def test_dimensions_stay_what_they_are() -> None:
     frame, types = read_result_frame(connection, aggregation.metric, tiles)
     assert sorted(frame["id"].dropna()) == [1, 2**53, 2**53 + 1]
     assert (types["id"], types["price"]) == ("int64", "double")
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_read"),
+    [
+        ([], False),
+        ([("expect_column_values_to_not_be_null", {"column": "n"})], False),
+        ([("expect_column_values_to_not_be_null", {"column": "pages"})], True),
+        ([("expect_column_max_to_be_between", {"column": "n", "row_condition": "pages == ''"})], True),
+        ([("expect_table_column_count_to_equal", {"value": 3})], True),
+    ],
+)
+def test_a_list_of_each_group_is_made_for_an_expectation_that_reads_it(
+    declared: list[tuple[str, dict[str, Any]]], is_read: bool
+) -> None:
+    metric = Metric(
+        name="m",
+        source="s",
+        measures={"pages": Measure.parse("top(page, 1)"), "n": Measure.parse("count")},
+        expectations=[Expectation(type=kind, parameters=parameters) for kind, parameters in declared],
+    )
+    connection = connect()
+    install_sketch_functions(connection)
+    tiles = connection.execute(
+        "SELECT hour, top_fold(page) AS pages, count(page) AS pages__n, count(*) AS n "
+        "FROM (VALUES (TIMESTAMPTZ '2024-05-06 20:00:00+00', 'a')) v(hour, page) GROUP BY hour"
+    ).to_arrow_table()
+    frame, types = read_result_frame(connection, metric, tiles)
+    assert [*frame] == (["hour", "pages", "n"] if is_read else ["hour", "n"])
+    assert [*types] == ["hour", "pages", "n"]
+    assert (types["hour"], types["n"]) == ("string", "int64")
 
 
 def test_the_parameters_of_an_expectation_cost_one_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

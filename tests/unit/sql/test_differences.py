@@ -6,7 +6,9 @@ import duckdb
 import pytest
 
 from hourline_core.model import Measure, Metric
-from hourline_core.sql.differences import Stage, compare_stages
+from hourline_core.sql.differences import Stage, compare_stages, make_stage
+from hourline_core.sql.sketches import install_sketch_functions
+from hourline_core.sql.types import column_types
 
 METRIC = Metric(name="m", source="s", measures={"x": Measure.parse("count")})
 
@@ -66,6 +68,28 @@ def test_frequent_values_that_differ_within_their_told_errors_are_rounded(
     older, newer = (Stage(metric, f"cells_{name}", f"totals_{name}") for name in ("before", "after"))
     (difference,) = compare_stages(connection, older, newer)
     assert (difference.amount, difference.beyond_rounding) == (None, beyond_rounding)
+
+
+@pytest.mark.parametrize(("with_lists", "expected"), [(True, [[("a", 2)], 3]), (False, [3])])
+def test_a_stage_has_the_groups_that_are_compared_and_lists_of_hours_only_on_demand(
+    with_lists: bool, expected: list[object]
+) -> None:
+    measures = {"pages": Measure.parse("top(page, 1)"), "n": Measure.parse("count")}
+    metric = Metric(name="m", source="s", dimensions={"area": "area"}, measures=measures)
+    connection = duckdb.connect()
+    install_sketch_functions(connection)
+    connection.execute(
+        "CREATE TABLE tiles AS SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00' AS hour, area, top_fold(page) AS pages, "
+        "count(page) AS pages__n, count(*) AS n FROM (VALUES (1, 'a'), (1, 'b'), (2, 'a')) v(area, page) GROUP BY ALL"
+    )
+    types = column_types(connection, "tiles")
+    stage = make_stage(
+        connection, "made", metric, types, "FROM tiles", compared="WHERE area = 2", with_lists=with_lists
+    )
+    assert connection.execute(f"SELECT area, n, pages[1].value FROM {stage.cells}").fetchall() == [(2, 1, "a")]
+    (found,) = connection.execute(f"SELECT * EXCLUDE (hour) FROM {stage.totals}").fetchall()
+    lists = [[(one["value"], one["count"]) for one in value] if isinstance(value, list) else value for value in found]
+    assert lists == expected
 
 
 @pytest.mark.parametrize(
