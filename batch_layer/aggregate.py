@@ -52,7 +52,7 @@ def aggregate(events: SourceEvents) -> SourceTiles:
         hours = job.hours_of_metric(metric)
         if events.fold:
             aggregation = events.fold.plan.metrics[metric.name].tiles.aggregation
-            rows, totals[metric.name] = folded[metric.name]
+            rows, totals[metric.name] = folded.pop(metric.name)
             rows = _keep_hours(rows, hours)
         else:
             aggregation = _read_aggregation(job, source, metric)
@@ -81,4 +81,5 @@ def sort_tiles(aggregation: AggregationPlan, tiles: pa.Table) -> pa.Table:
 
 
 def _keep_hours(tiles: pa.Table, hours: list[datetime]) -> pa.Table:
-    return tiles.filter(pc.is_in(tiles["hour"], pa.array(hours, tiles.schema.field("hour").type)))
+    kept = pc.is_in(tiles["hour"], pa.array(hours, tiles.schema.field("hour").type))
+    return tiles if pc.all(kept).as_py() else tiles.filter(kept)

@@ -138,12 +138,15 @@ class FrameFold:
         return _merge(self.plan, run_tasks(events, partial(work_on_events, pickle.dumps((self.plan, None)))))
 
 
-def _merge(plan: FoldPlan, told: Sequence[bytes]) -> Result:
-    return merge_shares(plan, [pickle.loads(one) for one in told])  # noqa: S301 (from tasks of this process)
+def _merge(plan: FoldPlan, told: list[bytes]) -> Result:
+    shares = []
+    while told:  # What is read is freed: both would be held until the end of the merge.
+        shares.append(pickle.loads(told.pop()))  # noqa: S301 (from tasks of this process)
+    return merge_shares(plan, shares[::-1])
 
 
 def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
-    """The tiles and totals of all that tasks have told."""
+    """The tiles and totals of all that tasks have told. The shares give up their tiles."""
     read = _add_up([table for share in shares for table in share.read])
     merged = {}
     for name, metric in plan.metrics.items():
@@ -163,6 +166,8 @@ def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
             failures=list_first(table for one in told for table in one.failures),
         )
         tiles = [metric.tiles.aggregation.schema.empty_table(), *(table for one in told for table in one.tiles)]
+        for one in told:
+            one.tiles = []
         merged[name] = (Fold(connect_for_folds([metric.tiles.aggregation.metric]), metric.tiles).merge(tiles), totals)
     return merged
 

@@ -58,8 +58,8 @@ def told_by(tasks: pa.Table) -> list[bytes]:
         raise failure.raised()
     told: list[bytes] = []
     parts: list[bytes] = []
-    for part, is_last in zip(tasks[_TOLD].to_pylist(), tasks[_IS_LAST].to_pylist(), strict=True):
-        parts.append(part)
+    for part, is_last in zip(tasks[_TOLD], tasks[_IS_LAST].to_pylist(), strict=True):
+        parts.append(part.as_py())
         if is_last:  # Spark collects the rows of a task one after the other.
             told.append(_decompress(b"".join(parts)))
             parts.clear()
