@@ -37,6 +37,7 @@ from hourline_core.errors import TableError
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
 from hourline_core.model.scratch_columns import HOUR, ID, OFFSET, PARTITION, PLACE
+from hourline_core.runtime.freed_memory import give_back_memory
 from hourline_core.storage.data_files import damage_of
 
 Result = dict[str, tuple[pa.Table, HourTotals]]
@@ -142,7 +143,9 @@ def _merge(plan: FoldPlan, told: list[bytes]) -> Result:
     shares = []
     while told:  # What is read is freed: both would be held until the end of the merge.
         shares.append(pickle.loads(told.pop()))  # noqa: S301 (from tasks of this process)
-    return merge_shares(plan, shares[::-1])
+    merged = merge_shares(plan, shares[::-1])
+    give_back_memory()
+    return merged
 
 
 def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:

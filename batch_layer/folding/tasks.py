@@ -33,6 +33,7 @@ from hourline_core.model.scratch_columns import (
     SEQUENCE,
     TOPIC_ID,
 )
+from hourline_core.runtime.freed_memory import give_back_memory
 from hourline_core.sql.literals import identifier
 
 _TILE_BYTES = 32 << 20
@@ -82,7 +83,7 @@ def work_on_shares(plan: bytes, shares: Sequence[Share], numbers: Iterable[pa.Re
     assert reader, "the plan has one"
     for number in [number for batch in numbers for number in batch.column(0).to_pylist()]:
         folder.fold(reader.read(shares[number]), folded)
-    return pickle.dumps(folded)
+    return _tell(folded)
 
 
 def fold_shares(plan: FoldPlan, read: ReadPlan, shares: Sequence[Share]) -> FoldedShare:
@@ -99,7 +100,15 @@ def work_on_events(plan: bytes, batches: Iterable[pa.RecordBatch]) -> bytes:
     """
     (folder, _), folded = _prepare(plan), FoldedShare()
     folder.fold(join_chunks(pa.Table.from_batches([batch]) for batch in batches), folded)
-    return pickle.dumps(folded)
+    return _tell(folded)
+
+
+def _tell(folded: FoldedShare) -> bytes:
+    """``folded``, pickled. It is empty then, since the worker waits for further tasks while the results are audited."""
+    told = pickle.dumps(folded)
+    folded.read, folded.metrics = [], {}
+    give_back_memory()
+    return told
 
 
 @lru_cache(maxsize=10)  # one for each source, and each job
@@ -161,7 +170,7 @@ class _Folder:
         all the time takes little memory.
         """
         held: list[pa.Table] = []
-        rows, most = 0, 2 * ROWS_WITH_IDS
+        rows, most = 0, ROWS_WITH_IDS * 5 // 4
         for chunk in events:
             held.append(chunk)
             rows += chunk.num_rows
