@@ -40,6 +40,7 @@ from hourline_core.errors import ReadAgainError
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.runtime.freed_memory import give_back_memory
 from hourline_core.runtime.lease import turn
 from hourline_core.runtime.running_recomputes import DecodedChunk, RecomputeProgress, Work
 from hourline_core.runtime.spark import spark_session, stop_spark
@@ -146,6 +147,7 @@ def run_job(publication: Publication, job: Job) -> Recomputed:
         for source in job.sources:
             events = persisted.enter_context(read_events(job, source, folds[source.name]))
             staged.append(stage(aggregate(events)))
+        give_back_memory()  # of what was staged, and is read back
         audited = audit(staged)
     return publish(publication, job, audited, began)
 
