@@ -13,6 +13,7 @@ from hourline_core.model import (
     Expectation,
     Field,
     History,
+    Lookup,
     Measure,
     Metric,
     Settings,
@@ -23,6 +24,7 @@ from hourline_core.model import (
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.finding_bounds import Bound, ShareBound, SizeBound, SourceFindings, TimeBound
+from hourline_core.model.lookup import LookupColumn
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.metric_window import MetricWindow, SizeForm
 from hourline_core.model.rollup import Rollup
@@ -32,7 +34,8 @@ from hourline_core.model.topics import TopicPattern
 
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
-file in `metrics/`. A test of metrics is a file in `tests/`. A measure of your own is a file in `measures/` or `folds/`.
+file in `metrics/`. A lookup is a file in `lookups/`. A test of metrics is a file in `tests/`. A measure of your own is
+a file in `measures/` or `folds/`.
 [Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
 `hourline schema` prints JSON Schemas of these files for editors.
 """
@@ -52,6 +55,7 @@ _TITLES: dict[type[Declaration], str] = {
     Field: "Fields",
     EventTime: "Event time",
     TopicPattern: "Topic pattern",
+    LookupColumn: "Columns of a lookup",
     Measure: "Measures",
     UserMeasure: "User-defined measures",
     Expectation: "Expectations",
@@ -96,6 +100,8 @@ def page() -> str:
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(3, _TITLES[SourceFindings], SourceFindings, prefix="findings."),
         *(text for bound in (ShareBound, TimeBound, SizeBound) for text in _part(4, _TITLES[bound], bound)),
+        *_part(2, "Lookups", Lookup),
+        *_part(3, _TITLES[LookupColumn], LookupColumn),
         *_part(2, "Metrics", Metric),
         *_part(3, _TITLES[Measure], Measure, head="part"),
         *_part(3, _TITLES[UserMeasure], UserMeasure, head="part"),

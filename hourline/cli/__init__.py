@@ -31,6 +31,7 @@ from hourline.cli import (
     import_,
     init,
     late,
+    lookups,
     maintain,
     plan,
     quality,
@@ -112,6 +113,7 @@ _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
     "Ask": (query.query, changes.changes, shell.shell, explain.explain, export.export, sql.sql, serve.serve),
     "Operate": (
         status.status,
+        lookups.lookups,
         followers.followers,
         gaps.gaps,
         reset.reset,

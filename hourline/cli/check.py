@@ -10,7 +10,8 @@ from hourline_core.model.hours import hour_text
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Check all declarations. Spark resolves each expression, Great Expectations looks up each expectation, and each
-    class in measures/ and folds/ is tried on generated events. The tests are read, too. Nothing is computed or written.
+    class in measures/ and folds/ is tried on generated events. The tables of lookups and the tests are read, too.
+    Nothing is computed or written.
     """
     declared = load(project, workspace)
     from batch_layer.audit.expectation_mistakes import find_mistakes
@@ -18,12 +19,14 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline_core.compute.check_classes import find_slow_classes
     from hourline_core.ledger.metrics_without_record import metrics_without_record
     from hourline_core.ledger.raw_records import notes_on_raw_records
+    from hourline_core.lookups.refresh import find_unusable
     from hourline_core.model.loaded_tests import find_mistakes_of_tests
     from hourline_core.runtime.spark import spark_session, stop_spark
 
     spark = spark_session(declared, "check", brief=True, runs_tasks=False)
     try:
         mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared), *find_mistakes_of_tests(declared)]
+        mistakes += find_unusable(declared)
         slow = [] if mistakes else [*find_slow_classes(spark, declared)]
     finally:
         stop_spark(spark)

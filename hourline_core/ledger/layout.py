@@ -9,6 +9,7 @@ coverage and findings (progress_columns.py, coverage_rows.py, findings.py).
     <tables>/decoded/<source>/<decoding>         events of archived records, decoded anew by another declaration
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
+    <tables>/lookups/<lookup>/<declaration>      the rows of each lookup; each content that was read is a version
     <tables>/coverage                            which version of final counts, the cutoffs, and which hours are blocked
     <tables>/drift                               how much each recomputed hour changed, and why
     <tables>/quality                             the findings of each recomputed hour's audit, one row per expectation
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
-from hourline_core.model import Metric, Project, Source, declaration_hash
+from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
 from hourline_core.model.decoding import BYTES_ALONE
 from hourline_core.model.scratch_columns import DECODING, PLACE, SCRATCH_PREFIX, VALUE
 
@@ -299,6 +300,9 @@ class Layout:
 
     def final_of(self, metric: str, declaration: str) -> str:
         return f"{self.root}/final/{metric}/{declaration}"
+
+    def lookup(self, lookup: Lookup) -> str:
+        return f"{self.root}/lookups/{lookup.name}/{lookup.declaration}"
 
     @property
     def coverage(self) -> str:

@@ -11,6 +11,7 @@ from hourline_core.model.identity import (
     user_measures_of,
 )
 from hourline_core.model.loading import load_project, load_settings
+from hourline_core.model.lookup import Lookup
 from hourline_core.model.measure import Measure
 from hourline_core.model.measure_text import MeasureKind
 from hourline_core.model.metric import Metric
@@ -33,6 +34,7 @@ __all__ = [
     "Field",
     "History",
     "KafkaSettings",
+    "Lookup",
     "Measure",
     "MeasureKind",
     "Metric",

@@ -14,6 +14,7 @@ from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.base import Declaration
 from hourline_core.model.cross_checks import find_mistakes, find_view_clashes
 from hourline_core.model.home_folder import expand_home
+from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
 from hourline_core.model.rollup import Rollup, resolve_rollups
@@ -36,8 +37,8 @@ Declared = TypeVar("Declared", bound=Declaration)
 
 
 def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
-    """Read ``hourline.yaml``, ``sources/*.yaml``, ``metrics/*.yaml``, ``measures/*.py`` and ``folds/*.py`` below
-    ``root``. No Python of the project runs.
+    """Read ``hourline.yaml``, ``sources/*.yaml``, ``lookups/*.yaml``, ``metrics/*.yaml``, ``measures/*.py`` and
+    ``folds/*.py`` below ``root``. No Python of the project runs.
 
     ``workspace`` overrides the setting, and is relative to the working directory. Raises UsageError when ``root`` is
     no project. Raises DeclarationError with all mistakes, one per line, such as
@@ -102,6 +103,7 @@ class _Loading:
         settings_document = read_yaml(self.root, self.root / SETTINGS_FILE, self.environ)
         settings = self._build(Settings, settings_document)
         self.user_measures = read_user_measures(self.root, self.mistakes) if folders else {}
+        lookups = _only(Lookup, self._folder("lookup", lambda _: Lookup) if folders else {})
         sources = _only(Source, self._folder("source", lambda _: Source) if folders else {})
         in_metrics = self._folder("metric", partial(_metric_model, sources, self.user_measures)) if folders else {}
         metrics, rollups = _only(Metric, in_metrics), _only(Rollup, in_metrics)
@@ -121,7 +123,7 @@ class _Loading:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:
             settings = settings.model_copy(update={"workspace": expand_home(workspace).absolute()})
-        project = Project(self.root, settings, sources, metrics, over, self.documents)
+        project = Project(self.root, settings, sources, metrics, over, lookups, self.documents)
         if folders and "://" not in project.tables:
             _refuse_misread(project.tables)
         return project

@@ -9,6 +9,7 @@ from typing import Literal
 from hourline_core.errors import DeclarationError, UsageError, did_you_mean
 from hourline_core.model.cross_checks import find_mistakes
 from hourline_core.model.home_folder import expand_home
+from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.model.settings import Settings
@@ -17,7 +18,7 @@ from hourline_core.model.yaml_files import Document, KeyPath
 
 _LONGEST_IDENTIFIER = 180  # Airflow's ids have at most 250 characters, and the names of DAG and metric follow
 
-Kind = Literal["source", "metric"]
+Kind = Literal["source", "metric", "lookup"]
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,15 @@ class Project:
     """The metrics over sources. They are computed, recomputed, audited and published."""
     rollups: Mapping[str, ResolvedRollup] = field(default_factory=dict)
     """The metrics over other metrics. They are merged when they are read."""
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    """The tables of others whose rows expressions name."""
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict, repr=False, compare=False)
     """The file of each (kind, name). Empty for a project built in Python."""
 
     def __post_init__(self) -> None:
         mistakes = [
             f"{kind} '{name}': got the key '{key}', allowed is its name"
-            for kind, declared in (("source", self.sources), ("metric", self.metrics))
+            for kind, declared in (("source", self.sources), ("metric", self.metrics), ("lookup", self.lookups))
             for key, name in ((key, declaration.name) for key, declaration in declared.items())
             if key != name
         ]

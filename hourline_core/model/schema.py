@@ -5,6 +5,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from hourline_core.model.base import Declaration
+from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.rollup import Rollup
@@ -15,17 +16,18 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 KINDS: dict[str, tuple[type[Declaration], ...]] = {
     "settings": (Settings,),
     "source": (Source,),
+    "lookup": (Lookup,),
     "metric": (Metric, Rollup),
     "test": (MetricTest,),
 }
 
 
 def json_schema(kind: str | None = None) -> dict[str, Any]:
-    """The schema of one kind of file: ``settings``, ``source``, ``metric`` or ``test``. None: of all."""
+    """The schema of one kind of file: ``settings``, ``source``, ``lookup``, ``metric`` or ``test``. None: of all."""
     models = [model for one, models in KINDS.items() if kind in (None, one) for model in models]
     references, schema = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = _allow_file_forms(schema["$defs"])
-    for model in (Source, Metric, Rollup):
+    for model in (Source, Lookup, Metric, Rollup):
         if model in models:
             # The name may be left out: it is then the file's name.
             definitions[model.__name__]["required"].remove("name")

@@ -29,11 +29,13 @@ _PARTS_OF_PLACE = {
     "quarantine": 2,
     "progress": 2,
     "decoded": 3,
+    "lookups": 3,
     "provisional": 3,
     "staged": 3,
     "final": 3,
 }
-"""By kind of table, the number of names in its place: the kind, and then the source, or the metric and its declaration.
+"""By kind of table, the number of names in its place: the kind, and then the source, or the metric or lookup and its
+declaration.
 Tables of other kinds have only that.
 """
 

@@ -52,6 +52,7 @@ OTHERS = [
     ["quality"],
     ["changes", "--since", "2024-05-06T20"],
     ["followers"],
+    ["lookups", "--refresh"],
     ["late"],
     ["drift"],
     ["shell"],

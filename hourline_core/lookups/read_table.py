@@ -1,0 +1,111 @@
+"""Reads the table that a lookup declares. For each kind of table, a function gives its rows as they are there."""
+
+from collections.abc import Callable, Mapping
+from glob import glob
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv as pc_csv
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
+from hourline_core.errors import TableError, did_you_mean, first_line
+from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.model.home_folder import expand_home
+from hourline_core.model.lookup import Lookup, TableKind
+from hourline_core.sql.literals import identifier
+
+Reader = Callable[[Lookup, Path, Mapping[str, str]], pa.Table]
+"""Takes a lookup, the folder of its project, and the options to reach Delta tables. Gives the declared columns, with
+their names in the table, and at most one row more than is allowed.
+"""
+
+
+def read_table(lookup: Lookup, root: Path, storage_options: Mapping[str, str]) -> pa.Table:
+    """The declared columns of the table, with the types that they have there. ``root`` is the project's folder.
+
+    Raises TableError if the table is not there, cannot be read, lacks a column, or has too many rows.
+    """
+    try:
+        rows = _READERS[lookup.kind](lookup, root, storage_options)
+    except TableError:
+        raise
+    except Exception as error:  # What libraries raise differs by kind, and most of it is no common class.
+        raise TableError(f"{lookup.table} cannot be read: {first_line(error)}") from error
+    if rows.num_rows > lookup.most_rows:
+        raise TableError(
+            f"{lookup.table} has more than {lookup.most_rows:,} rows, which are allowed: declare a larger most_rows, "
+            "or a smaller table"
+        )
+    return rows
+
+
+def _read_delta(lookup: Lookup, root: Path, storage_options: Mapping[str, str]) -> pa.Table:
+    uri = lookup.table if "://" in lookup.table else str(_path(lookup.table, root))
+    if "://" not in uri and not Path(uri).is_dir():
+        raise TableError(f"there is no folder {uri}, allowed is that of a Delta table, or a file .csv or .parquet")
+    return _take(DeltaTable(uri, storage_options=dict(storage_options)).to_pyarrow_dataset(), lookup)
+
+
+def _read_parquet(lookup: Lookup, root: Path, _: Mapping[str, str]) -> pa.Table:
+    return _take(ds.dataset(_files(lookup, root), format="parquet"), lookup)
+
+
+def _read_csv(lookup: Lookup, root: Path, _: Mapping[str, str]) -> pa.Table:
+    named = lookup.names_in_table
+    types = {named[name]: arrow_type(column.tree) for name, column in lookup.columns.items()}
+    convert = pc_csv.ConvertOptions(
+        column_types=types,
+        null_values=["", *lookup.nulls],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return _take(ds.dataset(_files(lookup, root), format=ds.CsvFileFormat(convert_options=convert)), lookup)
+
+
+def _read_duckdb(lookup: Lookup, root: Path, _: Mapping[str, str]) -> pa.Table:
+    url = urlsplit(lookup.table)
+    file, name = _path(url.path, root), parse_qs(url.query)["table"][0]
+    if not file.is_file():
+        raise TableError(f"there is no file {file}, allowed is a database of DuckDB")
+    table = ".".join(map(identifier, name.split(".")))
+    with duckdb.connect(str(file), read_only=True) as database:
+        database.execute("SET TimeZone = 'UTC'")
+        there = [column for column, *_ in database.execute(f"DESCRIBE {table}").fetchall()]
+        _refuse_missing(lookup, there)
+        columns = ", ".join(map(identifier, lookup.names_in_table.values()))
+        return database.execute(f"SELECT {columns} FROM {table} LIMIT {lookup.most_rows + 1}").to_arrow_table()
+
+
+_READERS: Mapping[TableKind, Reader] = {
+    "delta": _read_delta,
+    "parquet": _read_parquet,
+    "csv": _read_csv,
+    "duckdb": _read_duckdb,
+}
+
+
+def _take(dataset: ds.Dataset, lookup: Lookup) -> pa.Table:
+    _refuse_missing(lookup, dataset.schema.names)
+    return dataset.head(lookup.most_rows + 1, columns=list(lookup.names_in_table.values()))
+
+
+def _refuse_missing(lookup: Lookup, there: list[str]) -> None:
+    for name in lookup.names_in_table.values():
+        if name not in there:
+            raise TableError(f"{lookup.table} has no column '{name}'{did_you_mean(name, there)}")
+
+
+def _path(path: str, root: Path) -> Path:
+    return root.absolute() / expand_home(path)
+
+
+def _files(lookup: Lookup, root: Path) -> list[str]:
+    """The files in the order of their names."""
+    path = str(_path(lookup.table, root))
+    found = sorted(file for file in glob(path) if Path(file).is_file())  # noqa: PTH207 (a pattern may be absolute)
+    if not found:
+        raise TableError(f"there is no file {path}")
+    return found

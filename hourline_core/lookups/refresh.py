@@ -1,0 +1,95 @@
+"""Reads the table of a lookup again, and commits what is new. A refresh is taken as a whole, or not at all.
+
+<workspace>/run/lookups/<name>.json    how the last refresh has ended
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from hourline_core.errors import ConflictError, TableError
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.read_table import read_table
+from hourline_core.lookups.rows import LookupRows, take_rows
+from hourline_core.lookups.versions import LookupVersion, commit_version, find_newest
+from hourline_core.model import Lookup, Project
+from hourline_core.model.hours import Clock
+from hourline_core.runtime.notes import note_file, read_note, write_note
+
+
+@dataclass(frozen=True)
+class LookupState:
+    """How a lookup is."""
+
+    lookup: Lookup
+    version: LookupVersion | None
+    """The newest one, which is used. None: its table was never read."""
+    refreshed: datetime | None
+    """When its table was last read without a problem (UTC). None: never, or it is not known."""
+    null_keys: int | None = None
+    """The number of rows with a null in their key that it had then. They join nothing, and are left out."""
+    problem: str | None = None
+    """Why the last refresh was refused, in one sentence. None: it was not."""
+
+
+def read_rows(project: Project, lookup: Lookup) -> LookupRows:
+    """The rows of the table of a lookup, as it is now. Raises TableError."""
+    return take_rows(lookup, read_table(lookup, project.root, project.settings.storage_options))
+
+
+def find_unusable(project: Project) -> list[str]:
+    """A line for each lookup whose table cannot be used as it is now."""
+    mistakes = []
+    for name, lookup in sorted(project.lookups.items()):
+        try:
+            read_rows(project, lookup)
+        except TableError as error:
+            mistakes.append(f"{project.where_declared('lookup', name, ('table',))}: table: {error}")
+    return mistakes
+
+
+def refresh(project: Project, lookup: Lookup, clock: Clock) -> LookupState:
+    """Read the table of a lookup again. If it cannot be used, the newest version before stays, and the state says why.
+    ``clock`` (UTC) dates the refresh. Raises TableError if a table of Hourline's own cannot be read.
+    """
+    layout = Layout.of(project)
+    try:
+        read, problem = read_rows(project, lookup), None
+    except TableError as error:
+        read, problem = None, str(error)
+    before = read_state(project, lookup)
+    if read is None:
+        state = replace(before, problem=problem)
+    else:
+        try:
+            version = commit_version(layout, lookup, read.rows)
+        except ConflictError:  # Another process has read the table at the same time.
+            version = commit_version(layout, lookup, read.rows)
+        state = LookupState(lookup, version, clock(), read.null_keys)
+    said = {
+        "declaration": lookup.declaration,
+        "refreshed": state.refreshed and state.refreshed.isoformat(),
+        "null_keys": state.null_keys,
+        "problem": problem,
+    }
+    with suppress(OSError):  # A full disk stops nobody for the sake of this note.
+        write_note(_note(project, lookup), said)
+    return state
+
+
+def read_state(project: Project, lookup: Lookup) -> LookupState:
+    """How the lookup is, by what was committed and noted last. Raises TableError."""
+    version, said = find_newest(Layout.of(project), lookup), None
+    with suppress(OSError):
+        said = read_note(_note(project, lookup))
+    if not said or said.get("declaration") != lookup.declaration:
+        return LookupState(lookup, version, None)
+    refreshed = said["refreshed"]
+    return LookupState(
+        lookup, version, refreshed and datetime.fromisoformat(refreshed), said["null_keys"], said["problem"]
+    )
+
+
+def _note(project: Project, lookup: Lookup) -> Path:
+    return note_file(project.workspace, f"lookups/{lookup.name}")

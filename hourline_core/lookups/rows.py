@@ -1,0 +1,171 @@
+"""What a refresh takes of a table: typed and sorted rows, of which at most one fits an event."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hourline_core.errors import TableError
+from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.model.lookup import Lookup
+from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+
+_MOMENT = pa.timestamp("us", tz="UTC")
+_EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_BOUND = f"{SCRATCH_PREFIX}bound"
+_Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class LookupRows(NamedTuple):
+    """The rows of a lookup that events can find, and the number of those that none can."""
+
+    rows: pa.Table
+    """Of ``schema_of``, sorted by the key and the first declared bound of validity."""
+    null_keys: int
+    """The number of rows with a null in their key, which are left out."""
+
+
+def schema_of(lookup: Lookup) -> pa.Schema:
+    """The columns of a lookup."""
+    return pa.schema({name: arrow_type(column.tree) for name, column in lookup.columns.items()})
+
+
+def take_rows(lookup: Lookup, read: pa.Table) -> LookupRows:
+    """The rows of ``read``, which has the declared columns with their names in the table.
+
+    Raises TableError for a value of another type, a key that comes twice, and validities that are empty or overlap.
+    """
+    columns = {name: _cast(lookup, name, read[of]) for name, of in lookup.names_in_table.items()}
+    rows = pa.table(columns, schema=schema_of(lookup))
+    has_key = np.ones(rows.num_rows, np.bool_)
+    for name in lookup.key:
+        has_key &= rows[name].is_valid().to_numpy()
+    found = rows.filter(pa.array(has_key))
+    # Sorting keeps the order of rows that are equal. A bound that is null stands for the earliest time.
+    sorting = {name: found[name] for name in lookup.key}
+    if lookup.is_valid_at_times:
+        bound = found[lookup.valid_from or lookup.valid_to].cast(_MOMENT).cast(pa.int64())
+        sorting[_BOUND] = pc.fill_null(bound, _EVER)
+    found = found.take(pc.sort_indices(pa.table(sorting), [(name, "ascending") for name in sorting])).combine_chunks()
+    found = _without_overlap(lookup, found) if lookup.is_valid_at_times else _without_duplicates(lookup, found)
+    return LookupRows(found, int(rows.num_rows - has_key.sum()))
+
+
+def is_same(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables have the same rows in the same order. NaN is equal to itself."""
+    if one.schema.names != other.schema.names or one.num_rows != other.num_rows:
+        return False
+    return all(_bits(a).equals(_bits(b)) for a, b in zip(one.columns, other.columns, strict=True))
+
+
+def _bits(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole.view(f"int{whole.type.bit_width}") if pa.types.is_floating(whole.type) else whole
+
+
+def _cast(lookup: Lookup, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values as declared. Nothing is rounded, and no time without a zone is taken for one in UTC."""
+    declared, there = lookup.columns[name], values.type
+    if pa.types.is_dictionary(there):
+        values, there = values.cast(there.value_type), there.value_type
+    to = arrow_type(declared.tree)
+    suits = {
+        "integer": pa.types.is_integer(there) or pa.types.is_decimal(there) or pa.types.is_floating(there),
+        "floating": pa.types.is_integer(there) or (pa.types.is_floating(there) and there.bit_width <= _width(to)),
+        "decimal": pa.types.is_integer(there) or pa.types.is_decimal(there),
+        "text": pa.types.is_string(there) or pa.types.is_large_string(there) or pa.types.is_string_view(there),
+        "boolean": pa.types.is_boolean(there),
+        "date": pa.types.is_date(there),
+        "timestamp": pa.types.is_timestamp(there) and there.tz is not None,
+    }[_group(to)]
+    place = f"column '{lookup.names_in_table[name]}' of {lookup.table}"
+    if not suits and not pa.types.is_null(there):
+        without = pa.types.is_timestamp(there) and there.tz is None
+        hint = "; a time needs a zone" if without and _group(to) == "timestamp" else ""
+        raise TableError(f"{place} is of type {there}, and declared as {declared.type}{hint}: declare another type")
+    try:
+        return values.cast(to)
+    except pa.ArrowInvalid as error:
+        raise TableError(f"{place} has a value that is no {declared.type}: {error}") from error
+
+
+def _group(of: pa.DataType) -> str:
+    if pa.types.is_floating(of):
+        return "floating"
+    if pa.types.is_string(of):
+        return "text"
+    return next(name for name in ("integer", "decimal", "boolean", "date", "timestamp") if _IS[name](of))
+
+
+_IS = {
+    "integer": pa.types.is_integer,
+    "decimal": pa.types.is_decimal,
+    "boolean": pa.types.is_boolean,
+    "date": pa.types.is_date,
+    "timestamp": pa.types.is_timestamp,
+}
+
+
+def _width(of: pa.DataType) -> int:
+    return int(of.bit_width) if pa.types.is_floating(of) else 0
+
+
+def _same_as_before(rows: pa.Table, names: tuple[str, ...]) -> _Mask:
+    """For each of the sorted ``rows`` but the first, whether it has the same values as the row before."""
+    same = np.ones(max(rows.num_rows - 1, 0), np.bool_)
+    for name in names:
+        column = rows[name].combine_chunks()
+        same &= pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    return same
+
+
+def _without_duplicates(lookup: Lookup, rows: pa.Table) -> pa.Table:
+    same = _same_as_before(rows, lookup.key)
+    if not same.any():
+        return rows
+    if lookup.on_duplicate == "error":
+        key = _key_text(lookup, rows, int(same.argmax()))
+        ways = ", or declare on_duplicate: first or last" if lookup.kind in ("csv", "parquet") else ""
+        raise TableError(
+            f"{lookup.table} has several rows of {key}, allowed is one for each key: delete the others{ways}"
+        )
+    edge = np.zeros(1, np.bool_)
+    keep = np.append(edge, same) if lookup.on_duplicate == "first" else np.append(same, edge)
+    return rows.filter(pa.array(~keep))
+
+
+def _without_overlap(lookup: Lookup, rows: pa.Table) -> pa.Table:
+    """The rows. Raises TableError if the validity of one is empty, or two of one key overlap."""
+    size = rows.num_rows
+    starts, ends = np.full(size, _EVER, np.int64), np.full(size, _NEVER, np.int64)
+    for name, bounds in ((lookup.valid_from, starts), (lookup.valid_to, ends)):
+        if name is not None:
+            times = rows[name].cast(_MOMENT)
+            there = times.is_valid().to_numpy()
+            bounds[there] = times.drop_null().cast(pa.int64()).to_numpy()
+    if (starts >= ends).any():
+        at = int((starts >= ends).argmax())
+        raise TableError(
+            f"{lookup.table} has a row of {_key_text(lookup, rows, at)} whose valid_from, {_time_text(starts[at])}, is "
+            f"not before its valid_to, {_time_text(ends[at])}"
+        )
+    # The rows of a key are in the order of one of their bounds, and so in that of both unless they overlap.
+    overlaps = _same_as_before(rows, lookup.key) & (ends[:-1] > starts[1:])
+    if overlaps.any():
+        at = int(overlaps.argmax())
+        raise TableError(
+            f"{lookup.table} has two rows of {_key_text(lookup, rows, at)} that are valid at "
+            f"{_time_text(max(starts[at], starts[at + 1]))}, allowed is one at each time"
+        )
+    return rows
+
+
+def _time_text(micros: int) -> str:
+    if micros in (_EVER, _NEVER):
+        return "null"
+    return f"{pa.scalar(int(micros), _MOMENT).as_py():%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _key_text(lookup: Lookup, rows: pa.Table, at: int) -> str:
+    return ", ".join(f"{name} {rows[name][at].as_py()!r}" for name in lookup.key)

@@ -1,0 +1,73 @@
+"""The table of ours with the rows of a lookup. Each content that was read is a version of it."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.rows import is_same, schema_of
+from hourline_core.model import Lookup
+from hourline_core.storage import commits
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.vacuum import list_vacuumable, vacuum
+from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
+
+_CONTENT = "hourline-lookup"
+"""The application id under which a commit records its own version. Others, such as a vacuum's, change no row."""
+
+
+@dataclass(frozen=True)
+class LookupVersion:
+    """A content of a lookup."""
+
+    number: int
+    """The version of the table."""
+    committed: datetime
+    """When it was committed (UTC)."""
+    rows: int
+
+
+def find_newest(layout: Layout, lookup: Lookup) -> LookupVersion | None:
+    """The newest version. None: the table was never read. Raises TableError."""
+    uri = layout.lookup(lookup)
+    return _newest(open_table(uri, layout.storage_options)) if exists(uri, layout.storage_options) else None
+
+
+def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
+    """The rows of a version, sorted. Raises TableError if it is no longer kept."""
+    table = open_table(layout.lookup(lookup), layout.storage_options, number)
+    return table.to_pyarrow_table().select(list(lookup.columns)).cast(schema_of(lookup))
+
+
+def commit_version(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVersion:
+    """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. What is older
+    than the lookup keeps is deleted.
+
+    Raises TableError, and ConflictError when another process commits a version at the same time.
+    """
+    uri, options = layout.lookup(lookup), layout.storage_options
+    table = open_or_create(uri, options, "lookups", schema_of(lookup), PUBLISHED, f"rows of lookup {lookup.name}")
+    newest = _newest(table)
+    if newest and is_same(read_version(layout, lookup, newest.number), rows):
+        return newest
+    number = table.version() + 1
+    commits.overwrite(table, rows, None, {"rows": rows.num_rows}, writers=[_CONTENT], sequence=number)
+    committed = _newest(table)
+    assert committed, "it has just been committed"
+    hours = max(KEPT_HOURS, math.ceil(lookup.keep / timedelta(hours=1)))
+    if list_vacuumable(table, hours):
+        vacuum(table, hours)
+    return committed
+
+
+def _newest(table: DeltaTable) -> LookupVersion | None:
+    number = table.transaction_version(_CONTENT)
+    if number is None:
+        return None
+    told = next(one for one in table.history() if one["version"] == number)
+    committed = datetime.fromtimestamp(told["timestamp"] / 1000, UTC)
+    return LookupVersion(number, committed, int(told["hourline.rows"]))

@@ -1,0 +1,109 @@
+"""The rows of a lookup: sorted, typed, and at most one for a key and a time."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hourline_core.errors import TableError
+from hourline_core.lookups.rows import is_same, take_rows
+from hourline_core.model import Lookup
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+MOMENT = pa.timestamp("us", tz="UTC")
+READ = pa.schema({"k": pa.string(), "l": pa.int64(), "since": MOMENT, "until": MOMENT, "v": pa.int64()})
+PRICE = Lookup.model_validate(
+    {
+        "name": "price",
+        "table": "prices.csv",
+        "key": ["k", "l"],
+        "columns": {"k": "string", "l": "long", "since": "timestamp", "until": "timestamp", "v": "long"},
+        "valid_from": "since",
+        "valid_to": "until",
+    }
+)
+LATEST = PRICE.model_copy(update={"valid_from": None, "valid_to": None})
+
+days = st.none() | st.integers(0, 4).map(lambda day: START + timedelta(days=day))
+keys = {"k": st.sampled_from(["a", "b", None]), "l": st.sampled_from([1, 2])}
+prices = st.lists(st.fixed_dictionaries({**keys, "since": days, "until": days, "v": st.integers(0, 9)}), max_size=4)
+
+
+def has_key(row: dict[str, Any]) -> bool:
+    return row["k"] is not None
+
+
+def matches(rows: list[dict[str, Any]], key: tuple[str, int], time: datetime) -> int:
+    """The number of rows that an event of this key and time finds."""
+    return sum(
+        (row["k"], row["l"]) == key
+        and (row["since"] is None or row["since"] <= time)
+        and (row["until"] is None or time < row["until"])
+        for row in rows
+    )
+
+
+@settings(max_examples=200)
+@given(prices)
+def test_rows_are_taken_unless_two_are_valid_at_a_time_or_one_never(rows: list[dict[str, Any]]) -> None:
+    never = any(row["since"] and row["until"] and row["since"] >= row["until"] for row in rows if has_key(row))
+    times = [START + timedelta(days=half / 2) for half in range(-1, 10)]
+    twice = any(matches(rows, (k, number), time) > 1 for k in "ab" for number in (1, 2) for time in times)
+    table = pa.Table.from_pylist(rows, READ)
+    if never or twice:
+        with pytest.raises(
+            TableError, match=r"is not before its valid_to" if never else r"two rows of k '[ab]', l [12]"
+        ):
+            take_rows(PRICE, table)
+        return
+    taken = take_rows(PRICE, table)
+    assert taken.null_keys == sum(not has_key(row) for row in rows)
+    earliest = datetime.min.replace(tzinfo=UTC)
+    ordered = sorted(filter(has_key, rows), key=lambda row: (row["k"], row["l"], row["since"] or earliest))
+    assert taken.rows.to_pylist() == ordered
+
+
+@settings(max_examples=100)
+@given(prices, st.sampled_from(["error", "first", "last"]))
+def test_one_row_of_a_key_is_kept(rows: list[dict[str, Any]], on_duplicate: str) -> None:
+    lookup = LATEST.model_copy(update={"on_duplicate": on_duplicate})
+    table = pa.Table.from_pylist(rows, READ)
+    kept: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for row in filter(has_key, rows):
+        key = (row["k"], row["l"])
+        if key in kept and on_duplicate == "error":
+            with pytest.raises(TableError, match="several rows of k"):
+                take_rows(lookup, table)
+            return
+        kept[key] = kept.get(key, row) if on_duplicate == "first" else row
+    assert take_rows(lookup, table).rows.to_pylist() == [kept[key] for key in sorted(kept)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "words"),
+    [
+        ("int", pa.array([1 << 40]), "has a value that is no int"),
+        ("int", pa.array([1.5]), "has a value that is no int"),
+        ("int", pa.array(["1"]), "is of type string, and declared as int"),
+        ("float", pa.array([0.1]), "is of type double, and declared as float"),
+        ("decimal(4,1)", pa.array([0.1]), "is of type double, and declared as"),
+        ("string", pa.array([1]), "is of type int64, and declared as string"),
+        ("timestamp", pa.array([START.replace(tzinfo=None)]), "a time needs a zone"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(declared: str, values: pa.Array, words: str) -> None:
+    lookup = Lookup.model_validate(
+        {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "string", "v": {"type": declared}}}
+    )
+    with pytest.raises(TableError, match=r"column 'v' of x\.parquet") as refused:
+        take_rows(lookup, pa.table({"k": ["a"], "v": values}))
+    assert words in str(refused.value)
+
+
+def test_not_a_number_is_the_same_content() -> None:
+    one = pa.table({"v": [1.0, float("nan"), None]})
+    assert is_same(one, pa.concat_tables([one.slice(0, 1), one.slice(1)]))
+    assert not is_same(one, pa.table({"v": [1.0, 2.0, None]}))

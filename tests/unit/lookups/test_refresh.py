@@ -1,0 +1,129 @@
+"""A refresh reads the table that a lookup declares, and keeps each content as a version."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from hourline_core.errors import ConflictError
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups import refresh as refreshing
+from hourline_core.lookups.refresh import LookupState, find_unusable, read_state, refresh
+from hourline_core.lookups.versions import commit_version, find_newest, read_version
+from hourline_core.model import Lookup, Project, Settings
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+PLANES: list[dict[str, Any]] = [
+    {"tail": "N1", "maker": "AIRBUS", "seats": 182},
+    {"tail": "N2", "maker": None, "seats": 55},
+]
+CSV = "tail,maker,seats\nN2,NA,55\nN1,AIRBUS,182\n"
+
+
+def declare(root: Path, **settings: Any) -> Project:
+    columns = {"tail": "string", "maker": "string", "seats": "int"}
+    lookup = Lookup.model_validate({"name": "plane", "key": "tail", "columns": columns, **settings})
+    return Project(root, Settings(), {}, {}, lookups={"plane": lookup})
+
+
+def refresh_plane(project: Project) -> LookupState:
+    return refresh(project, project.lookups["plane"], lambda: NOON)
+
+
+def rows_of(project: Project, number: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_version(Layout.of(project), project.lookups["plane"], number).to_pylist()
+    return rows
+
+
+def write_csv(root: Path) -> Mapping[str, Any]:
+    (root / "planes.csv").write_text(CSV)
+    return {"table": "planes.csv", "nulls": ["NA"]}
+
+
+def write_parquet(root: Path) -> Mapping[str, Any]:
+    table = pa.Table.from_pylist(PLANES[::-1])
+    pq.write_table(table.set_column(1, "maker", table["maker"].dictionary_encode()), root / "planes.parquet")
+    return {"table": str(root / "planes.parquet")}
+
+
+def write_delta(root: Path) -> Mapping[str, Any]:
+    write_deltalake(str(root / "planes"), pa.Table.from_pylist(PLANES))
+    return {"table": "planes"}
+
+
+def write_duckdb(root: Path) -> Mapping[str, Any]:
+    with duckdb.connect(str(root / "fleet.duckdb")) as database:
+        database.register("planes", pa.Table.from_pylist(PLANES))
+        database.execute("CREATE SCHEMA air; CREATE TABLE air.planes AS FROM planes")
+    return {"table": "duckdb:fleet.duckdb?table=air.planes"}
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet, write_delta, write_duckdb])
+def test_each_kind_of_table_gives_the_same_version(write: Callable[[Path], Mapping[str, Any]], tmp_path: Path) -> None:
+    project = declare(tmp_path, **write(tmp_path))
+    state = refresh_plane(project)
+    assert state.version
+    assert (state.version.number, state.version.rows, state.problem, state.refreshed) == (1, 2, None, NOON)
+    assert rows_of(project, 1) == PLANES
+    assert read_state(project, project.lookups["plane"]) == state
+
+
+def test_only_another_content_is_another_version(tmp_path: Path) -> None:
+    project = declare(tmp_path, **write_csv(tmp_path))
+    refresh_plane(project)
+    (tmp_path / "planes.csv").write_text("seats,tail,maker\n182,N1,AIRBUS\n55,N2,NA\n9,,NA\n")  # in another order
+    again = refresh_plane(project)
+    assert again.version
+    assert (again.version.number, again.null_keys) == (1, 1)
+    (tmp_path / "planes.csv").write_text(CSV.replace("55", "56"))
+    assert (newer := refresh_plane(project).version)
+    assert newer.number == 2
+    assert rows_of(project, 1) == PLANES
+    assert rows_of(project, 2) == [PLANES[0], {**PLANES[1], "seats": 56}]
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "words"),
+    [
+        (None, {}, "there is no file"),
+        ("tail,maker\nN1,A\n", {}, "has no column 'seats'"),
+        ("tail,maker,seats\nN1,A,many\n", {}, "invalid value 'many'"),
+        ("tail,maker,seats\nN1,A,1\nN1,B,2\n", {}, "several rows of tail 'N1'"),
+        ("tail,maker,seats\nN1,A,1\nN2,B,2\n", {"most_rows": 1}, "has more than 1 rows"),
+    ],
+)
+def test_a_table_that_cannot_be_used_leaves_the_version_before(
+    content: str | None, settings: Mapping[str, Any], words: str, tmp_path: Path
+) -> None:
+    good = declare(tmp_path, **write_csv(tmp_path))
+    before = refresh_plane(good)
+    project = declare(tmp_path, **write_csv(tmp_path), **settings)
+    (tmp_path / "planes.csv").unlink() if content is None else (tmp_path / "planes.csv").write_text(content)
+    state = refresh_plane(project)
+    assert words in (state.problem or "")
+    assert (state.version, state.refreshed) == (before.version, NOON)
+    assert read_state(project, project.lookups["plane"]) == state
+    assert words in "".join(find_unusable(project))
+
+
+def test_the_version_of_whoever_was_first_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = declare(tmp_path, **write_csv(tmp_path))
+    layout, plane = Layout.of(project), project.lookups["plane"]
+    calls: Sequence[str] = ["the other", "this one"]
+    order = iter(calls)
+
+    def overtaken(*arguments: Any) -> Any:
+        version = commit_version(*arguments)
+        if next(order) == "the other":
+            raise ConflictError("another process has written")
+        return version
+
+    monkeypatch.setattr(refreshing, "commit_version", overtaken)
+    assert refresh_plane(project).version == find_newest(layout, plane)
+    assert next(order, None) is None

@@ -1,0 +1,57 @@
+"""Mistakes in the declaration of a lookup."""
+
+from pathlib import Path
+
+import pytest
+
+from hourline_core.errors import DeclarationError
+from hourline_core.model import load_project
+from tests.support.project_files import write_project
+
+SOURCE = """
+    topic: flights
+    fields: {tail: string, at: timestamp}
+    event_time: at
+    """
+
+
+@pytest.mark.parametrize(
+    ("declared", "mistake"),
+    [
+        ("key: x", "1: columns: is missing"),
+        ("key: x\ncolumns: {tail: string}", "2: key: got 'x', which is not among the columns: tail"),
+        ("key: tail\ncolumns: {tail: double}", "2: key: got 'tail' of type double, allowed are the types string, int"),
+        ("key: tail\ncolumns: {tail: array<string>}", "3: columns.tail.type: got 'array<string>', allowed are string"),
+        ("key: tail\ncolumns: {tail: json}", "3: columns.tail.type: got 'json', allowed are string"),
+        ("key: tail\ncolumns: {tail: string}\nvalid_from: since", "4: valid_from: got 'since', which is not among"),
+        ("key: tail\ncolumns: {tail: string}\nvalid_from: tail", "4: valid_from: got 'tail' of type string, allowed"),
+        ("key: tail\ncolumns: {tail: string, Tail: int}", "3: columns.Tail: got the name 'Tail'"),
+        ("key: tail\ncolumns: {tail: string}\nrefresh: 10ms", "4: refresh: got less than a second"),
+        ("key: tail\ncolumns: {tail: string}\nmost_rows: 0", "4: most_rows: got '0', allowed is a whole number from 1"),
+        ("key: tail\ncolumns: {tail: string}\nnulls: [NA]", "4: nulls: got it for a table with types"),
+        ("key: tail\ncolumns: {tail: string}\non_duplicate: last", "4: on_duplicate: got last, allowed is error: the"),
+    ],
+)
+def test_a_mistake_has_its_line(declared: str, mistake: str, tmp_path: Path) -> None:
+    files = {"hourline.yaml": "", "sources/flights.yaml": SOURCE, "lookups/plane.yaml": f"table: planes\n{declared}\n"}
+    with pytest.raises(DeclarationError) as refused:
+        load_project(write_project(tmp_path, files))
+    assert f"lookups/plane.yaml:{mistake}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "allowed"),
+    [
+        ("postgresql://you:secret@db/air?table=planes", "got the scheme 'postgresql'"),
+        ("duckdb:fleet.duckdb", "allowed is duckdb:PATH?table=NAME"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused_without_its_password(
+    table: str, allowed: str, tmp_path: Path
+) -> None:
+    lookup = f"table: {table}\nkey: tail\ncolumns: {{tail: string}}\n"
+    files = {"hourline.yaml": "", "sources/flights.yaml": SOURCE, "lookups/plane.yaml": lookup}
+    with pytest.raises(DeclarationError) as refused:
+        load_project(write_project(tmp_path, files))
+    assert allowed in str(refused.value)
+    assert "secret" not in str(refused.value)
