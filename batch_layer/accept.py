@@ -132,7 +132,10 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
                     left = {cell: marks[cell] for cell in _join_moved(decoded, chosen)}
                 _refuse_changed(left, marks, done)
                 staged = _staged_together(job, list(left), marks)
-                metrics = [prepare(decoded, one, blocked={}) for one in staged]
+                metrics = [
+                    replace(prepare(decoded, one, blocked={}), lookups=marks[_first_cell(one)].blocked_lookups)
+                    for one in staged
+                ]
                 moment = clock()
                 findings = _records(staged, words, moment)
                 publication.publish(metrics, findings, moment)
@@ -234,6 +237,10 @@ def _staged_together(job: Job, cells: list[Cell], marks: Mapping[Cell, BlockedHo
         together = StagedMetric(aggregation, hours, first.blocked_cutoff, rows, first.staged)
         staged.append(replace(together, rows=together.rows_of(hours)))
     return staged
+
+
+def _first_cell(staged: StagedMetric) -> Cell:
+    return staged.aggregation.metric.name, staged.hours[0]
 
 
 def _records(staged: list[StagedMetric], words: str, moment: datetime) -> pa.Table:

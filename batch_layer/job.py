@@ -11,6 +11,8 @@ import duckdb
 from batch_layer.decoding.changed_hours import ChangedHours, read_changed_hours
 from batch_layer.plan import FORCED, PlannedHour, list_hours
 from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.lookups.join import PinnedLookup
+from hourline_core.lookups.pinning import names_of, pin_newest
 from hourline_core.model import DeclaredMetric, Metric, Project, Source
 from hourline_core.model.hours import Clock, HourRange
 from hourline_core.sql.database import open_database
@@ -37,6 +39,8 @@ class Job:
     """Start Spark on the first call."""
     changed: Mapping[str, ChangedHours] = field(default_factory=dict)
     """By source, what became of its records that other declarations have decoded."""
+    pinned: dict[str, PinnedLookup] = field(default_factory=dict)
+    """By name, the lookups that were asked for. All steps of the job use one version of each."""
     at_once: Mapping[str, Collection[datetime]] = field(default_factory=dict)
     """By metric, the hours (UTC) between which events move. Either all of them are published, or none."""
 
@@ -56,6 +60,15 @@ class Job:
         wanted = {*hours}
         here = [item for item in self.hours if item.source == source.name and item.hour in wanted]
         return sum({item.hour: item.events for item in here}.values())
+
+    def pin_lookups(self, source: Source) -> Mapping[str, PinnedLookup]:
+        """By name, the lookups of ``source`` as the job uses them: their newest versions, when it is asked first.
+        Raises TableError if one was never read, and cannot be.
+        """
+        names = names_of(source)
+        if names - self.pinned.keys():
+            self.pinned.update({**pin_newest(self.project, names, self.clock), **self.pinned})
+        return {name: self.pinned[name] for name in sorted(names)}
 
     def metrics_of(self, source: Source) -> list[Metric]:
         """The metrics of the hours over ``source``, in order."""

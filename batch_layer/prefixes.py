@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from batch_layer.folding.run import FrameFold
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
 from hourline_core.compute.archive import from_archive, read_version
+from hourline_core.compute.lookup_columns import NO_LOOKUPS, Pinned, with_lookups
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.projection import Projection
 from hourline_core.model import Metric, Source
@@ -29,10 +30,16 @@ _PREFIX = f"{SCRATCH_PREFIX}prefix"
 
 
 def compute_prefixes(
-    spark: SparkSession, source: Source, metrics: Sequence[Metric], archive: DeltaTable, topics: Mapping[str, int]
+    spark: SparkSession,
+    source: Source,
+    metrics: Sequence[Metric],
+    archive: DeltaTable,
+    topics: Mapping[str, int],
+    pinned: Pinned = NO_LOOKUPS,
 ) -> Mapping[str, Mapping[str, Sequence[pa.Table]]]:
     """By metric and topic id, the tiles of the events up to each sequence, from 1 on, as a recompute of all hours gives
-    them. ``archive`` is the events table of ``source``. ``topics``: the last sequence of each topic id.
+    them. ``archive`` is the events table of ``source``. ``topics``: the last sequence of each topic id. ``pinned`` are
+    the lookups of the source.
 
     Raises UnresolvedError, and PySparkException when Spark fails.
     """
@@ -41,7 +48,8 @@ def compute_prefixes(
     for topic_id, first in firsts.items():
         within = F.sequence(F.col(SEQUENCE) + F.lit(first - 1), F.lit(first + topics[topic_id] - 1).cast("bigint"))
         numbers = F.when(F.col(TOPIC_ID) == topic_id, within).otherwise(numbers)
-    events = from_archive(read_version(spark, archive), source).withColumn(_PREFIX, F.explode(numbers))
+    events = with_lookups(from_archive(read_version(spark, archive), source), source, pinned)
+    events = events.withColumn(_PREFIX, F.explode(numbers))
     plans = {metric.name: plan_aggregation(spark, source, metric) for metric in metrics}
     copies = sum(last * last for last in topics.values())
     projection = Projection(map(_with_prefix, plans.values()))

@@ -46,6 +46,8 @@ class MetricPublication:
     """The hours that did not pass their audit, each with the hash of its expectations ("": the audit itself failed)."""
     drift: list[HourDrift] = field(default_factory=list)
     """How much, and why, the hours that passed change."""
+    lookups: str | None = None
+    """The versions of lookups that its rows were computed with, as coverage keeps them."""
     promotes: bool = False
     """Whether this publication covers the last missing hours of a changed declaration, which is served from then on."""
 
@@ -169,6 +171,7 @@ class Publication:
                 expectations=expectations,
                 covered=covered.get(hour),
                 blocked_decoding=decoding_of(aggregation.source).hash,
+                blocked_lookups=metric.lookups,
             )
             for hour, expectations in metric.blocked.items()
         ]
@@ -194,7 +197,9 @@ class Publication:
                 compact(table, "hour", SMALL_BYTES)
         source, version = aggregation.source.name, table.version()
         decoding = decoding_of(aggregation.source).hash
-        fresh: list[CoverageRow] = [CoveredHour(*of, source, hour, cutoff, version, moment, decoding) for hour in hours]
+        fresh: list[CoverageRow] = [
+            CoveredHour(*of, source, hour, cutoff, version, moment, decoding, metric.lookups) for hour in hours
+        ]
         if metric.promotes:
             fresh.append(Promotion(*of, source, cutoff, version, moment))
         return fresh

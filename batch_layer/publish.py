@@ -12,6 +12,7 @@ from batch_layer.job import Job
 from batch_layer.publication import MetricPublication, Publication
 from batch_layer.stage import StagedMetric
 from hourline_core.compute.aggregation import AggregationPlan
+from hourline_core.lookups.pinning import versions_text
 
 if TYPE_CHECKING:
     from batch_layer.audit.run_audit import AuditedSource
@@ -66,7 +67,8 @@ def prepare(job: Job, staged: StagedMetric, blocked: Mapping[datetime, str]) -> 
     if held := [hour for hour in together if hour in blocked]:
         # Events move between these hours. Those that passed would count what the blocked ones still count, or lack it.
         blocked = {**dict.fromkeys(together, blocked[held[0]]), **blocked}
-    metric = MetricPublication(staged, blocked)
+    lookups = versions_text(job.pin_lookups(staged.aggregation.source))
+    metric = MetricPublication(staged, blocked, lookups=lookups)
     aggregation, changed = metric.aggregation, job.changed.get(metric.aggregation.source.name)
     is_served = any(tables.name == aggregation.name for tables in job.snapshot.served)
 

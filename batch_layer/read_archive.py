@@ -17,6 +17,7 @@ from batch_layer.folding.shares import ROWS_OF_TASK, is_brief
 from batch_layer.job import Job
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation, plan_native_aggregation
 from hourline_core.compute.archive import as_declared, from_archive, read_version
+from hourline_core.compute.lookup_columns import with_lookups
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
@@ -78,7 +79,7 @@ def plan_source(job: Job, source: Source) -> RunnableFold | None:
     plan = plan_fold(source, projection)
     version = job.snapshot.other_tables[f"events/{source.name}"]
     archive = open_table(layout.events(source), layout.storage_options, version)
-    read = plan_read(plan, projection, archive, layout.storage_options, hours, cutoff)
+    read = plan_read(plan, projection, archive, layout.storage_options, hours, cutoff, job.pin_lookups(source))
     if read is not None:
         # The log takes a full hour among empty ones for a few rows, and progress does not count repeated ids.
         brief = job.count_events(source, hours) <= ROWS_OF_TASK and is_brief(archive, hours)
@@ -128,7 +129,7 @@ class ArchivedEvents:
             events = self._declared(self._decoded_as(self._decodings.now.hash, F.lit(cutoff)))
         else:
             events = self._declared(self._as_served(served))
-        self._events = with_derived(events, source)
+        self._events = with_derived(with_lookups(events, source, job.pin_lookups(source)), source)
 
     def _declared(self, parts: list[DataFrame]) -> DataFrame:
         """The events of tables whose columns differ, with the fields as they are declared."""

@@ -88,7 +88,9 @@ class Rehearsal:
         rows, names = _as_kafka(records, addresses, self._topic), ("partition", "offset")
         if self.reader.tasks.records.native is None:
             at = F.lit(arrived.isoformat()).cast("timestamp")
-            rows = self.reader.tasks.records.apply(self._spark.createDataFrame(rows), at).toArrow()
+            plan = self.reader.tasks.records
+            applied = plan.apply(self._spark.createDataFrame(rows), at)
+            rows = plan.complete(applied, self.reader.pin_lookups()).toArrow()
             names = (PARTITION, OFFSET)
         else:
             rows = rows.set_column(rows.column_names.index("headers"), "headers", _headers_as_text(records))
@@ -158,6 +160,7 @@ class Positions:
             OffsetsReached(position.next_offsets),
             MicroBatchSize(len(evaluated.addresses), _BYTES_OF_BATCH),
             lambda: evaluated.arrived,
+            rehearsal.reader.pin_lookups,
         )
         read = rehearsal.read(reader, evaluated, first, end, first + 1)
         offsets = {(evaluated.topic_id, partition): offset + 1 for partition, offset in evaluated.addresses[:end]}

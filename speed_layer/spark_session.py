@@ -10,6 +10,7 @@ from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.projection import Projection
 from hourline_core.ledger.layout import EVENT_SCHEMA
 from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.lookups.pinning import names_of, pin_newest
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
@@ -75,6 +76,10 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
     plan = RecordPlan(source, branches, projection)
-    without_files = IntakePlan(source, projection.metrics, "", "", "", {}, EVENT_SCHEMA, {}, "", plan.native)
-    assignment = Assignment(0, {"": ""}, SourceClock(), wall_clock())
+    places = ("", "", "")
+    without_files = IntakePlan(
+        source, projection.metrics, *places, {}, EVENT_SCHEMA, {}, "", plan.native, plan.native_lookups
+    )
+    pinned = pin_newest(project, names_of(source), wall_clock)
+    assignment = Assignment(0, {"": ""}, SourceClock(), wall_clock(), lookups=pinned)
     Tasks(without_files, plan).run(plan.apply(record), assignment, TaskBounds(1, small_rows=False))

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from batch_layer.hour_totals import doubles, rows_schema, without_sketches
 from hourline_core.aggregates.user_defined import user_defined_of
+from hourline_core.compute.lookup_columns import NO_LOOKUPS, NativeLookup, Pinned, native_lookups
 from hourline_core.compute.native_expressions import translate_all
 from hourline_core.compute.projection import ProjectedMetric, Projection
 from hourline_core.ledger.decodings import ArchiveDecodings
@@ -99,6 +100,10 @@ class ReadPlan:
     """In order (UTC)."""
     cutoff: int
     """The sequence up to which events are read."""
+    lookups: Sequence[NativeLookup] = ()
+    """Those whose columns the expressions need."""
+    pinned: Pinned = field(default_factory=dict)
+    """The versions of them."""
 
 
 def plan_fold(source: Source, projection: Projection) -> FoldPlan:
@@ -120,8 +125,10 @@ def plan_read(
     storage_options: Mapping[str, str],
     hours: Sequence[datetime],
     cutoff: int,
+    pinned: Pinned = NO_LOOKUPS,
 ) -> ReadPlan | None:
-    """How tasks read the events of ``plan``, of ``hours`` of the version that ``archive`` is open at. None: Spark has
+    """How tasks read the events of ``plan``, of ``hours`` of the version that ``archive`` is open at. ``pinned`` are
+    the lookups of the source. None: Spark has
     to evaluate what is needed of them, since DuckDB does not evaluate some expression alike, or the events are not all
     there as today's declaration makes them.
     """
@@ -131,15 +138,20 @@ def plan_read(
     there = pa.schema(archive.schema().to_arrow())
     if expressions is None or ArchiveDecodings.of(archive, source).others or PLACE not in there.names:
         return None
+    lookups = native_lookups(source, expressions.values())
+    if lookups is None:
+        return None
     stored = stored_names(source, there.names)
     known = _STORED | {name: stored.get(name, name) for name in source.event_fields}
     read = {SEQUENCE, *plan.columns} & {*known}
-    read |= {name for name in known if any(identifier(name) in sql for sql in expressions.values())}
+    needing = [*expressions.values(), *chain(*(lookup.keys for lookup in lookups))]
+    read |= {name for name in known if any(identifier(name) in sql for sql in needing)}
+    read |= {EVENT_TIME} if lookups else set()
     columns = {name: known[name] for name in known if name in read}
     if not {*columns.values()} <= {*there.names}:
         return None
     schema = pa.schema([there.field(name) for name in columns.values()])
-    return ReadPlan(archive.table_uri, storage_options, columns, schema, expressions, hours, cutoff)
+    return ReadPlan(archive.table_uri, storage_options, columns, schema, expressions, hours, cutoff, lookups, pinned)
 
 
 def _folded(tiles: ProjectedMetric, first: tuple[str, ...]) -> FoldedMetric:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from batch_layer.folding.plan import ReadPlan
 from batch_layer.folding.shares import Share
 from batch_layer.folding.tables import join_chunks, query
+from hourline_core.compute.lookup_columns import add_lookup_columns
 from hourline_core.compute.worker_database import connect
 from hourline_core.model.scratch_columns import HOUR, ID, OFFSET, PLACE, SEQUENCE
 from hourline_core.sql.literals import identifier
@@ -38,6 +39,7 @@ class Reader:
         tables = read_slices(files, share.slices, plan.schema, "hour", share.first, share.last)
         for archived in join_chunks(tables):
             rows = self._choose(archived.rename_columns(list(plan.columns)), share)
+            rows = add_lookup_columns(self._connection, rows, plan.lookups, plan.pinned)
             for name, of in self._named.items():
                 rows = rows.append_column(name, rows[of])
             if self._computed:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -24,6 +24,7 @@ from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.coverage_rows import CoveredHour
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.lookups.pinning import pin_recorded
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, hour_text, wall_clock
 from hourline_core.runtime.spark import spark_session, stop_spark
@@ -89,6 +90,8 @@ def _recount_hour(job: Job, tables: MetricTables, hour: datetime) -> Iterator[Re
     covered = job.snapshot.coverage.of(metric.name, tables.declaration).covered([hour])
     if hour not in covered:
         return
+    if (versions := covered[hour].lookups) is not None:
+        job = replace(job, pinned=pin_recorded(job.project, versions))
     published = _read_published(job.database, tables, hour)
     seen = _Seen(_read_archived(job, tables, covered))
     try:

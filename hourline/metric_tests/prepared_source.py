@@ -58,7 +58,7 @@ class PreparedSource:
         if files:
             rehearsal.tables.append_files(archive, files, 1)
         topics = {test.name: len(test.declared.records) for test in tests}
-        self._prefixes = compute_prefixes(spark, source, self._metrics, archive, topics)
+        self._prefixes = compute_prefixes(spark, source, self._metrics, archive, topics, rehearsal.reader.pin_lookups())
 
     def rows(self, test: LoadedTest, case: Case) -> dict[str, pa.Table]:
         """The rows of each metric of ``test`` once its records were read and recomputed as ``case`` says."""

@@ -36,7 +36,7 @@ from hourline_core.compute.native_expressions import translate
 from hourline_core.compute.panes import tile_keys
 from hourline_core.compute.resolve import (
     UnresolvedError,
-    empty_events,
+    empty_looked_up,
     find_no_condition,
     find_ungrouped,
     shorten_error,
@@ -105,7 +105,7 @@ def plan_native_aggregation(source: Source, metric: Metric) -> AggregationPlan |
 
 
 def _resolve_aggregation(spark: SparkSession, source: Source, metric: Metric) -> AggregationPlan:
-    events = with_derived(empty_events(spark, source), source)
+    events = with_derived(empty_looked_up(spark, source), source)
     types = types_of(events, named_expressions(metric))
     for mistake in find_unsuited(metric, types):
         raise mistake

@@ -13,13 +13,16 @@ from hourline_core.compute.record import with_record
 from hourline_core.compute.repeatable import find_moving_times, refuse_moving_times, refuse_unrepeatable
 from hourline_core.compute.resolve import (
     UnresolvedError,
+    are_comparable,
     check_condition,
     empty_events,
+    empty_looked_up,
     event_time_type,
     find_no_identity,
     type_of,
     types_of,
     with_derived,
+    with_names,
 )
 from hourline_core.errors import DeclarationError, did_you_mean
 from hourline_core.model import Metric, Project, Source
@@ -43,7 +46,7 @@ def find_unresolved(spark: SparkSession, project: Project) -> list[str]:
         _check_source(spark, source, collector)
         if collector.failed:
             continue  # each of its metrics would repeat the mistake
-        events = with_derived(empty_events(spark, source), source)
+        events = with_derived(empty_looked_up(spark, source), source)
         named = [name for name in events.columns if not name.startswith(SCRATCH_PREFIX)]
         for metric in project.metrics_of(source.name):
             collector = _MistakeCollector(project, "metric", metric.name, source, named, mistakes)
@@ -94,6 +97,9 @@ def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollec
     if source.branch and source.branch != OTHERWISE:
         with collector.collecting():
             _check_branch(spark, source, source.branch)
+    for name in source.lookups:
+        with collector.collecting():
+            _check_lookup(spark, source, name)
     with collector.collecting():
         events = _check_derived(spark, source)
         if source.id:
@@ -132,9 +138,22 @@ def _check_explode(spark: SparkSession, source: Source) -> None:
     refuse_moving_times(_records(spark, source), {("explode", name): text for name, text in source.explode.items()})
 
 
+def _check_lookup(spark: SparkSession, source: Source, name: str) -> None:
+    """Raise UnresolvedError unless the keys of a lookup have the types of its columns, and are the same each time."""
+    events, path, lookup = with_names(empty_events(spark, source), source), ("lookups", name), source.lookup_of(name)
+    for text, column in zip(source.lookups[name].key, lookup.key, strict=True):
+        refuse_unrepeatable(spark, path, text, events.columns)
+        got, wanted = type_of(events, text, path), lookup.columns[column].spark_type
+        if not are_comparable(got, wanted):
+            raise UnresolvedError(
+                path, f"'{text}' is of type {got}, and '{column}' of lookup '{lookup.name}' of type {wanted}; cast it"
+            )
+        refuse_moving_times(events, {path: text})
+
+
 def _check_derived(spark: SparkSession, source: Source) -> DataFrame:
     """No events, with the source's derived fields. Raises UnresolvedError for the first mistake in one of them."""
-    events = with_derived(empty_events(spark, source), source.model_copy(update={"derived": {}}))
+    events = with_names(empty_looked_up(spark, source), source)
     for name, text in source.derived.items():
         path = ("derived", name)
         refuse_unrepeatable(spark, path, text, events.columns)

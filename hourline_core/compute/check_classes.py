@@ -12,7 +12,7 @@ from hourline_core.aggregates.user_classes.fold_trial import find_broken_fold, m
 from hourline_core.aggregates.user_classes.measure_class import load_class
 from hourline_core.aggregates.user_classes.measure_trial import find_unmergeable, measure_seconds
 from hourline_core.compute.aggregation import AggregationPlan, plan_aggregation
-from hourline_core.compute.resolve import empty_events, with_derived
+from hourline_core.compute.resolve import empty_looked_up, with_derived
 from hourline_core.model import Project, UserMeasure
 
 _SLOW = 50e-6
@@ -52,7 +52,7 @@ def _used_classes(spark: SparkSession, plan: AggregationPlan) -> dict[str, tuple
     """By measure, its class and the types of its arguments."""
     used: dict[str, tuple[UserMeasure, list[pa.DataType]]] = {}
     with_classes = {name: measure for name, measure in plan.metric.measures.items() if measure.user_measure}
-    events = with_derived(empty_events(spark, plan.source), plan.source) if with_classes else None
+    events = with_derived(empty_looked_up(spark, plan.source), plan.source) if with_classes else None
     for name, measure in with_classes.items():
         assert measure.user_measure and events is not None
         arguments = events.select(*map(F.expr, plan.values[name][: len(measure.arguments)]))

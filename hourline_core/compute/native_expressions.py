@@ -17,7 +17,16 @@ from sqlglot.errors import SqlglotError
 
 from hourline_core.model import Source
 from hourline_core.model.expressions import ATTEMPT
-from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, PARTITION, PLACE, TOPIC, visible_name
+from hourline_core.model.scratch_columns import (
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    TOPIC,
+    lookup_column,
+    visible_name,
+)
 from hourline_core.sql.literals import identifier, literal
 
 _WHOLE = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "bigint": "BIGINT"}
@@ -110,6 +119,8 @@ class _Translation:
         return found
 
     def column(self, node: exp.Column) -> Native:
+        if len(node.parts) == 2:
+            return self.looked_up(node.parts[0].name, node.parts[1].name)
         if len(node.parts) != 1:
             raise _OnlySparkError  # a part of a struct
         name = node.name
@@ -125,6 +136,14 @@ class _Translation:
             if derived.lower() == name.lower():
                 found = self.of_text(text)
                 return Native(f"({found.sql})", found.type)
+        raise _OnlySparkError
+
+    def looked_up(self, lookup: str, column: str) -> Native:
+        """A column of the row that an event has in a lookup, which `lookup_columns.py` adds."""
+        for name in self.source.lookups:
+            for known, of in self.source.lookup_of(name).columns.items():
+                if (name.lower(), known.lower()) == (lookup.lower(), column.lower()):
+                    return Native(identifier(lookup_column(name, known)), of.spark_type)
         raise _OnlySparkError
 
     def constant(self, node: exp.Literal) -> Native:

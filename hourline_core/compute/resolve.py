@@ -60,6 +60,9 @@ _READ_BY = {
 """By encoding of an event time, the values that it reads."""
 
 
+_WHOLE_NUMBERS = {"tinyint", "smallint", "int", "bigint"}
+
+
 class UnresolvedError(Exception):
     """An expression of a declaration that Spark cannot resolve. ``path`` is its place within the declaration."""
 
@@ -86,13 +89,38 @@ def empty_events(spark: SparkSession, source: Source) -> DataFrame:
     return events
 
 
-def with_derived(events: DataFrame, source: Source) -> DataFrame:
-    """The events with the other names that declared expressions may use: ``record``, the source's derived fields, and
-    ``event_time`` and ``hour`` unless fields have these names.
-    """
+def empty_looked_up(spark: SparkSession, source: Source) -> DataFrame:
+    """As ``empty_events``, with the structs of the source's lookups."""
+    events = empty_events(spark, source)
+    for name in source.lookups:
+        events = events.withColumn(name, F.lit(None).cast(lookup_type(source, name)))
+    return events
+
+
+def are_comparable(key: str, column: str) -> bool:
+    """Whether values of these Spark types, of a key and of a column of a lookup, are compared alike everywhere."""
+    return key == column or {key, column} <= _WHOLE_NUMBERS
+
+
+def lookup_type(source: Source, name: str) -> str:
+    """The Spark type of the row of the lookup that the source calls ``name``."""
+    columns = source.lookup_of(name).columns
+    return f"struct<{', '.join(f'`{column}`: {of.spark_type}' for column, of in columns.items())}>"
+
+
+def with_names(events: DataFrame, source: Source) -> DataFrame:
+    """The events with ``record``, and with ``event_time`` and ``hour`` unless fields have these names."""
     events = with_record(events, source)
     for column in (EVENT_TIME, HOUR):
         events = events.withColumn(visible_name(column, source.field_names), F.col(column))
+    return events
+
+
+def with_derived(events: DataFrame, source: Source) -> DataFrame:
+    """The events with the other names that declared expressions may use: those of ``with_names``, and the source's
+    derived fields. The rows of its lookups are there already (`lookup_columns.py`).
+    """
+    events = with_names(events, source)
     for name, expression in source.derived.items():
         try:
             events = events.withColumn(name, F.expr(attempt(expression)))

@@ -49,6 +49,13 @@ COVERAGE_COLUMNS: Columns = {
         "In a blocked hour: the decoding of the source by which that recompute counted events. Null in other rows, and "
         "in hours that an earlier Hourline 0.2 blocked.",
     ),
+    "lookups": Column(
+        pa.string(),
+        "The versions of the source's lookups that the published recompute used, as JSON. Null: none, or other rows.",
+    ),
+    "blocked_lookups": Column(
+        pa.string(), "In a blocked hour: the versions of lookups that that recompute used, as JSON. Null: as above."
+    ),
 }
 COVERAGE_SCHEMA = schema_of(COVERAGE_COLUMNS)
 NO_CUTOFF = -1
@@ -70,6 +77,8 @@ class CoveredHour:
     published: datetime
     decoding: str | None = None
     """The hash of the decoding by which its events were counted. None: an earlier Hourline 0.2 published it."""
+    lookups: str | None = None
+    """The versions of the source's lookups that were used, as a JSON object by name. None: none were."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,8 @@ class BlockedHour:
     """What was published before. None: nothing was."""
     blocked_decoding: str | None = None
     """The hash of the decoding by which that recompute counted events. None: an earlier Hourline 0.2 blocked it."""
+    blocked_lookups: str | None = None
+    """The versions of lookups that that recompute used, as in CoveredHour."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +150,12 @@ def _row(columns: Mapping[str, Any]) -> CoverageRow:
     hour = columns["hour"]
     if hour is None:
         return CompactedFinal(*of, *published[1:]) if columns["cutoff"] is None else Promotion(*of, *published)
-    covered = None if columns["cutoff"] is None else CoveredHour(*of, hour, *published, columns["decoding"])
+    covered = (
+        None
+        if columns["cutoff"] is None
+        else CoveredHour(*of, hour, *published, columns["decoding"], columns["lookups"])
+    )
     if covered is not None and columns["staged"] is None:
         return covered
     blocked = (columns["blocked_cutoff"], columns["staged"], columns["expectations"])
-    return BlockedHour(*of, hour, *blocked, covered, columns["blocked_decoding"])
+    return BlockedHour(*of, hour, *blocked, covered, columns["blocked_decoding"], columns["blocked_lookups"])

@@ -100,6 +100,10 @@ PROGRESS_COLUMNS: Columns = {
         "The last record that was read of each partition: Kafka's timestamp of it, and a checksum of its key, value "
         "and headers. In a reset: those that Kafka still had. Null: an earlier Hourline 0.2 has written the row.",
     ),
+    "lookups": Column(
+        pa.list_(pa.struct({"lookup": pa.string(), "version": pa.int64()})),
+        "The versions of the source's lookups that the micro-batch used. Null, or empty: none.",
+    ),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
     "finished": Column(TIMESTAMP, "When the micro-batch was finished."),
 }

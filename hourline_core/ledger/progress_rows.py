@@ -4,7 +4,7 @@ There is one for each topic of each finished micro-batch of a source, and of eac
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -133,6 +133,8 @@ class ProgressRow:
     """The id of the Kafka cluster that was read. None: it is not known."""
     last_records: tuple[LastRecord, ...] = ()
     """The last record that was read of each partition."""
+    lookups: Mapping[str, int] = field(default_factory=dict)
+    """By name, the versions of the source's lookups that it used."""
 
     @property
     def source_clock(self) -> SourceClock:
@@ -197,11 +199,12 @@ class ProgressRow:
             position=None,
             gaps=None,
             last_records=(),
+            lookups={},
         )
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
         """One row for two successive ones of a topic, with the later one's sequence. Neither is a reset, or has late
-        events.
+        events. Both use the same versions of lookups.
         """
         events: dict[datetime, int] = {}
         read: dict[int, OffsetsRead] = {}
@@ -246,6 +249,7 @@ def _columns(row: ProgressRow) -> dict[str, Any]:
         "metrics": [vars(metric) for metric in row.metrics],
         "partitions": [vars(known) for known in row.partitions],
         "last_records": [vars(record) for record in row.last_records],
+        "lookups": [{"lookup": name, "version": version} for name, version in row.lookups.items()],
     }
 
 
@@ -267,4 +271,5 @@ def _row(columns: Mapping[str, Any]) -> ProgressRow:
         tuple(Gap(**gap) for gap in columns["gaps"] or ()) or None,
         columns["cluster"],
         tuple(LastRecord(**record) for record in columns["last_records"] or ()),
+        {one["lookup"]: one["version"] for one in columns["lookups"] or ()},
     )

@@ -4,4 +4,6 @@ read_table.py  reads the table that a lookup declares: one function for each kin
 rows.py        what a refresh takes: typed, sorted rows, of which at most one fits an event
 versions.py    the Delta table of ours with each content that a refresh has read
 refresh.py     reads a table again, and commits what is new
+join.py        finds the rows that events have
+pinning.py     which versions a job or a micro-batch uses
 """

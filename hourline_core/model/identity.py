@@ -24,6 +24,7 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     """
     measures = _stored_measures(metric)
     derived, named = _collect_names(source, metric)
+    lookups = {name: _lookup_content(source, name, named) for name in source.lookups if name.casefold() in named}
     key_type = {"key_type": source.key_type} if RECORD in named else {}
     elements = [name for name in source.explode if name.casefold() in named]
     # Windows are merged from what is stored. Only that matters: the panes, and the bounds of sessions.
@@ -37,6 +38,7 @@ def declaration_hash(source: Source, metric: Metric) -> str:
         "source": {
             **key_type,
             **({"elements": elements} if elements else {}),
+            **({"lookups": lookups} if lookups else {}),
             # Two sources have different events, even if their declarations are equal. A topic may be renamed.
             "name": source.name,
             "fields": {name: field.spark_type for name, field in source.fields.items() if name.casefold() in named},
@@ -121,7 +123,17 @@ def _collect_names(source: Source, metric: Metric) -> tuple[dict[str, str], set[
     conditions = [metric.where or "", source.where or "", source.id or ""]
     words = _words([*metric.dimensions.values(), *measures, *conditions])
     derived = _collect_derived(source, words)
-    return derived, words | _words(derived.values())
+    words = words | _words(derived.values())
+    keys = [text for name, use in source.lookups.items() if name.casefold() in words for text in use.key]
+    return derived, words | _words(keys)
+
+
+def _lookup_content(source: Source, name: str, words: set[str]) -> list[object]:
+    """What decides on the rows that events find of a lookup, and on what ``words`` name of them."""
+    lookup, use = source.lookup_of(name), source.lookups[name]
+    columns = {column: of.spark_type for column, of in lookup.columns.items() if column.casefold() in words}
+    types = [lookup.columns[key].type for key in lookup.key]
+    return [lookup.name, use.key, types, lookup.valid_from, lookup.valid_to, columns]
 
 
 def _collect_derived(source: Source, words: set[str]) -> dict[str, str]:

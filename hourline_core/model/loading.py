@@ -113,8 +113,9 @@ class _Loading:
                 "or see what `hourline init` writes into a new folder"
             )
         unread = {name for kind, name in self.documents if kind == "source" and name not in sources}
+        unread_lookups = {name for kind, name in self.documents if kind == "lookup" and name not in lookups}
         place = partial(place_of, self.documents)
-        self.mistakes += find_mistakes(sources, metrics, place, unread, rollups)
+        self.mistakes += find_mistakes(sources, metrics, place, unread, rollups, lookups, unread_lookups)
         undeclared = {name for kind, name in self.documents if kind == "metric"} - metrics.keys() - rollups.keys()
         over, mistakes = resolve_rollups(rollups, metrics, place, undeclared)
         self.mistakes += mistakes

@@ -47,9 +47,11 @@ class Project:
             for key, name in ((key, declaration.name) for key, declaration in declared.items())
             if key != name
         ]
-        mistakes += find_mistakes(self.sources, self.metrics, self.where_declared)
+        mistakes += find_mistakes(self.sources, self.metrics, self.where_declared, lookups=self.lookups)
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
+        bound = {name: source.bind_lookups(self.lookups) for name, source in self.sources.items()}
+        object.__setattr__(self, "sources", bound)
 
     def find_metric(self, name: str) -> Metric:
         """The metric with tables that has this name. Raises UsageError, with a near name or with the metric that a

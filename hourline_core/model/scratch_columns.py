@@ -78,6 +78,13 @@ COUNTS = "_hourline_counts"
 """boolean: whether an archived event counts in results."""
 
 
+def lookup_column(name: str, column: str) -> str:
+    """The column of events with a column of the lookup that the source calls ``name``, where tasks evaluate
+    expressions.
+    """
+    return f"{SCRATCH_PREFIX}lookup_{name}.{column}"
+
+
 def visible_name(column: str, fields: Container[str]) -> str:
     """The name of one of these columns as users see it: without the prefix, unless a field has that name.
 

@@ -1,6 +1,6 @@
 """A source: typed events of one or more Kafka topics, with an event time and, optionally, a unique id."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -13,7 +13,9 @@ from hourline_core.model.expectation import Expectation, ExpectationForm, refuse
 from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import FieldForm
 from hourline_core.model.finding_bounds import SourceFindings, severity_of
+from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
+from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
 from hourline_core.model.times import Duration, Moment
 from hourline_core.model.topics import RetentionForm, TopicForm
 from hourline_core.model.volume import Volume
@@ -87,8 +89,13 @@ class Source(Declaration):
     is recomputed.
     """
 
+    lookups: SourceLookups = pydantic.Field(default={})
+    """The lookups whose rows expressions may name: `name: key`, or `name: {lookup: …, key: …}`. The row that an event
+    finds is a struct: with `plane: tail_number`, `plane.manufacturer` is a column of it. Without a row, it is null.
+    """
+
     derived: dict[DerivedName, Expression] = pydantic.Field(default={})
-    """Fields that are computed from the declared ones: `name: expression`."""
+    """Fields that are computed from the declared ones, and from rows of lookups: `name: expression`."""
 
     where: Expression | None = None
     """The condition, over fields and derived fields, that an event must fulfil to count. Other events are archived, and
@@ -152,6 +159,22 @@ class Source(Declaration):
     records for ever.
     """
 
+    _declared: Mapping[str, Lookup] = pydantic.PrivateAttr(default_factory=dict)
+
+    def bind_lookups(self, declared: Mapping[str, Lookup]) -> Self:
+        """The source with the declarations of its lookups, which ``declared`` has by their names."""
+        bound = self.model_copy()
+        bound._declared = {name: declared[self.lookup_name(name)] for name in self.lookups}
+        return bound
+
+    def lookup_name(self, name: str) -> str:
+        """The name of the lookup that expressions of the source call ``name``."""
+        return self.lookups[name].lookup or name
+
+    def lookup_of(self, name: str) -> Lookup:
+        """The lookup that expressions of the source call ``name``. The source is bound."""
+        return self._declared[name]
+
     def refuse_unfit(self, expectations: Sequence[Expectation]) -> None:
         """Raise a refusal of the first expectation that a source cannot have."""
         refuse_windows(expectations, "a source has no windows; a metric over it may have it")
@@ -183,7 +206,8 @@ class Source(Declaration):
 
     @model_validator(mode="after")
     def _check_names_and_times(self) -> Self:
-        refuse_same_names(fields=self.fields, explode=self.explode, derived=self.derived)
+        refuse_same_names(fields=self.fields, explode=self.explode, lookups=self.lookups, derived=self.derived)
+        refuse_unfit(self.lookups, self.id, self.derived)
         if self.latest is not None and self.first_time is not None and self.latest <= self.first_time:
             raise refuse(
                 f"got {self.latest.isoformat()}, allowed is a time after earliest, {self.first_time.isoformat()}",

@@ -7,10 +7,12 @@ import json
 
 from hourline_core.model.fields import Field
 from hourline_core.model.identity import user_measures_of
+from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.metric_window import MetricWindow
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.source import Source
+from hourline_core.model.source_lookup import SourceLookup
 from hourline_core.model.user_measure import UserMeasure
 
 
@@ -25,6 +27,10 @@ def to_stored(source: Source, metric: Metric) -> str:
                 "id": source.id,
                 "derived": source.derived,
                 "where": source.where,
+                "lookups": {name: use.model_dump(mode="json") for name, use in source.lookups.items()},
+            },
+            "tables": {
+                source.lookup_name(name): source.lookup_of(name).model_dump(mode="json") for name in source.lookups
             },
             "metric": {
                 "name": metric.name,
@@ -46,10 +52,12 @@ def from_stored(text: str, source: Source, window: MetricWindow | SessionWindow)
     """
     stored = json.loads(text)
     fields = {name: Field(**field) for name, field in stored["source"].pop("fields").items()}
+    lookups = {name: SourceLookup(**use) for name, use in stored["source"].pop("lookups", {}).items()}
+    tables = {name: Lookup.model_validate(table) for name, table in stored.get("tables", {}).items()}
     # An older version of Hourline, which stored no ``explode``, had none.
-    own = {"explode": {}, **stored["source"], "fields": fields}
+    own = {"explode": {}, **stored["source"], "fields": fields, "lookups": lookups}
     classes = [UserMeasure.of_file(file, code) for file, code in stored.get("classes", {}).items()]
     metric = Metric.model_validate(stored["metric"], context={one.name: one for one in classes})
     if type(window) is type(metric.window) and window.pane == metric.window.pane:
         metric = metric.model_copy(update={"window": window})
-    return source.model_copy(update=own), metric
+    return source.model_copy(update=own).bind_lookups(tables), metric

@@ -122,6 +122,7 @@ class Committer:
             finished=finished,
             partitions=clock.partitions,
             cluster=origin.cluster,
+            lookups=read.lookups,
         )
         known_ids = list(origin.topic_ids.items())  # Spark's thread may add to them.
         names = {topic_id: topic for topic, topic_id in known_ids}

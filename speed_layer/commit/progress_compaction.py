@@ -57,11 +57,13 @@ def _sequence(batch: MicroBatchRows) -> int:
 
 def _belong_together(one: MicroBatchRows, later: MicroBatchRows) -> bool:
     """Whether nobody needs the two micro-batches apart. Late events are listed by micro-batch, a reset has its own
-    rows, and a new metric begins with its first row. Of a topic that was recreated, the newest row has the new id.
+    rows, and a new metric, or a new version of a lookup, begins with its first row. Of a topic that was recreated, the
+    newest row has the new id.
     """
     return (
         HOURLY.assign(one[0].finished) == HOURLY.assign(later[0].finished)
         and one[0].metrics == later[0].metrics
+        and one[0].lookups == later[0].lookups
         and all(row.position is None for row in (*one, *later))
         and not _has_other_topic(one, later)
         and not any(arrived.late for row in (*one, *later) for arrived in row.hours)

@@ -3,13 +3,14 @@ source and its metrics with the same results. That is faster: no column crosses 
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.compute.lookup_columns import NO_LOOKUPS, NativeLookup, Pinned, add_lookup_columns, native_lookups
 from hourline_core.compute.native_expressions import translate_all
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.worker_database import connect
@@ -39,13 +40,14 @@ _KAFKA_TIMESTAMP_TYPES, _TIMESTAMP_TYPES = pa.array([0, 1], pa.int32()), pa.arra
 
 
 def native_expressions(source: Source, branches: Branches | None, projection: Projection) -> dict[str, str] | None:
-    """The expressions of ID and of ``projection``, by column, for DuckDB. None: the records of ``source``, or some
-    expression, need Spark.
+    """The expressions of ID and of ``projection``, by column, for DuckDB. None: the records of ``source``, some
+    expression, or the key of a lookup need Spark.
     """
     if branches is not None or not is_validated_natively(source):
         return None
     expressions = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
-    return translate_all(expressions)
+    native = translate_all(expressions)
+    return None if native is None or native_lookups(source, native.values()) is None else native
 
 
 def as_records(kafka: pa.RecordBatch, arrived: datetime) -> pa.RecordBatch:
@@ -65,10 +67,13 @@ def as_records(kafka: pa.RecordBatch, arrived: datetime) -> pa.RecordBatch:
 
 
 class NativeRecords:
-    """Evaluates the records of ``source``, and ``expressions`` of their events (DuckDB's SQL by column)."""
+    """Evaluates the records of ``source``, and ``expressions`` of their events (DuckDB's SQL by column), which name
+    columns of ``lookups``.
+    """
 
-    def __init__(self, source: Source, expressions: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, expressions: Mapping[str, str], lookups: Sequence[NativeLookup] = ()) -> None:
         self._validator = Validator(source)
+        self._lookups = lookups
         columns = (
             f"CASE WHEN {OUTCOME} = 'accepted' THEN {sql} END AS {identifier(name)}"
             for name, sql in expressions.items()
@@ -76,15 +81,16 @@ class NativeRecords:
         self._query = f"SELECT {', '.join(columns)} FROM rows" if expressions else ""
         self._connection = connect()
 
-    def evaluate(self, records: pa.Table) -> pa.Table:
-        """What ``RecordPlan.apply`` gives for ``records`` of other sources. VALUE_CRC is null but for the last record
-        of each partition.
+    def evaluate(self, records: pa.Table, pinned: Pinned = NO_LOOKUPS) -> pa.Table:
+        """What ``RecordPlan.apply`` gives for ``records`` of other sources, with lookups as ``pinned``. VALUE_CRC is
+        null but for the last record of each partition.
         """
         rows = self._validator.validate(records).append_column(VALUE_CRC, _checksums_of_last(records))
         rows = rows.append_column(VALUE_SIZE, pc.binary_length(records[VALUE]))
         if not self._query:
             return rows
-        self._connection.register("rows", rows)
+        looked_up = add_lookup_columns(self._connection, rows, self._lookups, pinned)
+        self._connection.register("rows", looked_up)
         try:
             evaluated = self._connection.execute(self._query).to_arrow_table()
         finally:

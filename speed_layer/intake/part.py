@@ -14,6 +14,7 @@ from operator import add
 import pyarrow as pa
 from pyarrow import ipc
 
+from hourline_core.compute.lookup_columns import NativeLookup, Pinned
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.progress_rows import RecordCounts
@@ -61,6 +62,8 @@ class IntakePlan:
     """The expressions, for DuckDB, by column, if the tasks get records as of ``read_topics`` and evaluate them. None:
     Spark does.
     """
+    lookups: Sequence[NativeLookup] = ()
+    """The lookups whose columns these name."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Assignment:
     """Whether the records are those of a file."""
     duplicates: frozenset[tuple[str, int, int, int]] = frozenset()
     """The addresses of events whose ids were seen before."""
+    lookups: Pinned = field(default_factory=dict)
+    """The versions of the source's lookups that the micro-batch uses."""
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """What a micro-batch reads: its tasks archive and fold the records. The driver decides duplicates and the clock."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 
 import pyarrow as pa
 
+from hourline_core.compute.lookup_columns import NO_LOOKUPS, Pinned
 from hourline_core.ledger.progress_rows import OffsetsRead
 from hourline_core.ledger.source_clock import SourceClock
 from hourline_core.model.hours import Clock
@@ -38,6 +39,8 @@ class Read:
     started: datetime
     clock: SourceClock
     """The source's clock after it."""
+    lookups: Mapping[str, int] = field(default_factory=dict)
+    """By name, the versions of the source's lookups that were used."""
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
@@ -61,7 +64,10 @@ class MicroBatchReader:
         reached: OffsetsReached,
         size: MicroBatchSize,
         clock: Clock,
+        pin_lookups: Callable[[], Pinned] = lambda: NO_LOOKUPS,
     ) -> None:
+        self.pin_lookups = pin_lookups
+        """Gives the versions of the source's lookups for a micro-batch that begins now."""
         self.source_tables = source_tables
         self.tasks = tasks
         self.size = size
@@ -99,6 +105,7 @@ class MicroBatchReader:
             started,
             self._reprocessing.counted_within(spans),
             origin.history,
+            lookups=self.pin_lookups(),
         )
         bounds = self.size.bounds(sum(end - first for first, end in spans.values()))
         part = self._run(evaluated, assignment, bounds)
@@ -110,7 +117,8 @@ class MicroBatchReader:
         self.size.learn(part.records, part.rows, part.size)
         self._deduplicator.remember(_ids(part), clock.time)
         self._read_up_to = clock
-        return Read(next(self._numbers), sequence, part, offsets, origin, started, clock)
+        versions = {name: pinned.version for name, pinned in assignment.lookups.items()}
+        return Read(next(self._numbers), sequence, part, offsets, origin, started, clock, versions)
 
     def _run(self, evaluated: Evaluated, assignment: Assignment, bounds: TaskBounds) -> Part:
         """What the tasks tell. If an id was seen before, all of them run again, and mark its event as a duplicate. The

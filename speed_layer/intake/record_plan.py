@@ -1,12 +1,13 @@
 """The plan by which Spark computes all of the records of a source in one pass, whatever the number of metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from hourline_core.compute.lookup_columns import NativeLookup, Pinned, native_lookups, with_lookups
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.validation import validate
 from hourline_core.model import Source
@@ -30,14 +31,31 @@ class RecordPlan:
         """The expressions that the tasks evaluate, as ``native_expressions`` gives them. None: Spark evaluates them."""
         return native_expressions(self.source, self.branches, self.projection)
 
+    @property
+    def native_lookups(self) -> Sequence[NativeLookup]:
+        """The lookups whose columns the ``native`` expressions name."""
+        return native_lookups(self.source, (self.native or {}).values()) or []
+
     def apply(self, kafka: DataFrame, arrived: Column | None = None) -> DataFrame:
         """The events and records that ``validate`` gives for the records ``kafka`` (as of ``read_topics``), with ID and
         the columns of ``projection``. They arrive when Spark plans to read them, or at ``arrived``.
 
-        If the plan is ``native``: ``kafka`` itself, which the tasks evaluate, with the headers as in HEADERS_TEXT.
+        If the plan is ``native``: ``kafka`` itself, which the tasks evaluate, with the headers as in HEADERS_TEXT. If
+        the source has lookups, and Spark evaluates it: without ID and those columns, which ``complete`` adds.
         """
         if self.native is not None:
             return kafka.withColumn("headers", F.to_json("headers"))
         records = as_records(kafka, arrived)
         validated = validate(records, self.source, self.branches, keep=[HEADERS_TEXT])
+        return validated if self.source.lookups else self._evaluate(validated)
+
+    def complete(self, applied: DataFrame, pinned: Pinned) -> DataFrame:
+        """What ``apply`` has given, with the columns that depend on lookups. A stream lives on while their versions
+        change, so this is planned in each micro-batch.
+        """
+        if self.native is not None or not self.source.lookups:
+            return applied
+        return self._evaluate(with_lookups(applied, self.source, pinned)).drop(*self.source.lookups)
+
+    def _evaluate(self, validated: DataFrame) -> DataFrame:
         return self.projection.add_to(with_id(validated, self.source)).drop(HEADERS)

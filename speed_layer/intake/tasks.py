@@ -42,12 +42,13 @@ class Tasks:
 
     def run(self, evaluated: Evaluated, assignment: Assignment, bounds: TaskBounds) -> list[Part]:
         """Run the tasks of one micro-batch, as the one Spark job. ``evaluated`` is what ``records.apply`` gives. If it
-        is in the memory of this process, there is one task, and this process runs it.
+        is in the memory of this process, it is complete; there is one task, and this process runs it.
 
         Raises what has ended the work of a task, and PySparkException when Spark fails.
         """
         if isinstance(evaluated, pa.Table):
             return [build_part(self._pickled, assignment, evaluated.to_batches())]
+        evaluated = self.records.complete(evaluated, assignment.lookups)
         spark = evaluated.sparkSession
         tasks = min(bounds.tasks, spark.sparkContext.defaultParallelism)
         work = partial(_work, self._pickled, assignment)
@@ -81,7 +82,7 @@ def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordB
     if native:
         batches = (as_records(batch, assignment.arrived) for batch in batches)
     for chunk in _chunks(batches):
-        builder.add(native.evaluate(chunk) if native else chunk)
+        builder.add(native.evaluate(chunk, assignment.lookups) if native else chunk)
     return builder.finish()
 
 
@@ -98,7 +99,7 @@ def _prepare(plan: bytes) -> tuple[IntakePlan, dict[str, Fold], NativeRecords | 
     declared: IntakePlan = pickle.loads(plan)  # noqa: S301 (from the driver)
     connection = connect_for_folds(metric.aggregation.metric for metric in declared.metrics.values())
     folds = {name: Fold(connection, metric) for name, metric in declared.metrics.items()}
-    native = None if declared.native is None else NativeRecords(declared.source, declared.native)
+    native = None if declared.native is None else NativeRecords(declared.source, declared.native, declared.lookups)
     return declared, folds, native
 
 

@@ -14,6 +14,7 @@ from hourline_core.ledger.decodings import read_decodings
 from hourline_core.ledger.layout import Layout, stored_names
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.ledger.snapshot import take_snapshot
+from hourline_core.lookups.pinning import RefreshedLookups
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import Clock
@@ -75,7 +76,10 @@ def open_source(
     }
     offsets, reached = OffsetOrder(following), OffsetsReached(following)
     tasks = Tasks(_intake_plan(Layout.of(project), source_tables, records), records)
-    reader = MicroBatchReader(source_tables, deduplicator, reprocessing, tasks, reached, size, clock)
+    lookups = RefreshedLookups(project, source, clock)
+    reader = MicroBatchReader(
+        source_tables, deduplicator, reprocessing, tasks, reached, size, clock, pin_lookups=lookups.pinned
+    )
     return reader, Committer(source_tables, tasks.plan.metrics, offsets, clock)
 
 
@@ -92,6 +96,7 @@ def _intake_plan(layout: Layout, tables: SourceTables, records: RecordPlan) -> I
         tables.stored_names,
         tables.decoding.hash,
         records.native,
+        records.native_lookups,
     )
 
 

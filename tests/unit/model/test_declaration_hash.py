@@ -4,7 +4,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from hourline_core.model import EventTime, Field, Metric, Volume, declaration_hash, from_stored, to_stored
+from hourline_core.model import EventTime, Field, Lookup, Metric, Volume, declaration_hash, from_stored, to_stored
+from hourline_core.model.source_lookup import SourceLookup
 from tests.support.flights import delays_metric, flights_source
 
 
@@ -72,3 +73,26 @@ def test_what_is_stored_with_a_table_gives_back_the_same_declaration() -> None:
     older = json.loads(to_stored(flights_source(), metric))
     del older["source"]["explode"]  # as an earlier Hourline 0.2 wrote it
     assert from_stored(json.dumps(older), now, metric.window)[0].explode == {}
+
+
+def test_the_hash_tells_what_decides_on_the_rows_of_a_lookup() -> None:
+    columns = {"tail": "string", "maker": "string", "seats": "int", "since": "timestamp"}
+    plane = Lookup.model_validate({"name": "plane", "table": "planes.csv", "key": "tail", "columns": columns})
+    metric = delays_metric(dimensions={"maker": "plane.maker"}, measures={"flights": "count"})
+
+    def known(key: str = "origin", named: Metric = metric, **changed: Any) -> str:
+        declared = {**plane.model_dump(), **changed}
+        lookups = {"plane": SourceLookup(key=(key,)), "unused": SourceLookup(lookup="plane", key=("dest",))}
+        source = flights_source(lookups=lookups).bind_lookups({"plane": Lookup.model_validate(declared)})
+        assert from_stored(to_stored(source, named), source, named.window) == (source, named)
+        return declaration_hash(source, named)
+
+    same = known()
+    assert known(table="s3://planes", refresh="1h", most_rows=7) == same
+    assert known(columns={**columns, "seats": "long", "model": "string"}) == same, "the metric names none of them"
+    assert known(key="substring(origin, 1)") != same
+    assert known(valid_from="since") != same
+    assert known(columns={**columns, "maker": "long"}) != same
+    assert known(named=delays_metric(measures={"flights": "count"})) == declaration_hash(
+        flights_source(), delays_metric(measures={"flights": "count"})
+    )

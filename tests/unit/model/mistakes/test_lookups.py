@@ -55,3 +55,28 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password(
         load_project(write_project(tmp_path, files))
     assert allowed in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "mistake"),
+    [
+        ("lookups: {plain: tail}", "4: lookups.plain: got 'plain', which is no lookup of this project — did you mean"),
+        ("lookups: {plane: [tail, at]}", "4: lookups.plane: got 2 expression(s), allowed is one for each of the key"),
+        ("lookups: {tail: tail}", "got the name 'tail', allowed is each name once"),
+        ("lookups: {hour: tail}", "got the name 'hour', which has another meaning"),
+        ("lookups: {plane: own}\nderived: {own: tail}", "4: lookups.plane: got 'own', which names 'own', allowed are"),
+        (
+            "lookups: {plane: tail}\nderived: {maker: plane.tail}\nid: concat(maker, at)",
+            "6: id: got an id that depends on the lookup 'plane'",
+        ),
+    ],
+)
+def test_a_mistake_in_the_use_of_a_lookup_has_its_line(declared: str, mistake: str, tmp_path: Path) -> None:
+    files = {
+        "hourline.yaml": "",
+        "sources/flights.yaml": f"topic: flights\nfields: {{tail: string, at: timestamp}}\nevent_time: at\n{declared}\n",
+        "lookups/plane.yaml": "table: planes\nkey: tail\ncolumns: {tail: string}\n",
+    }
+    with pytest.raises(DeclarationError) as refused:
+        load_project(write_project(tmp_path, files))
+    assert mistake in str(refused.value)

@@ -1,0 +1,102 @@
+"""Adds the rows of lookups to events: as columns of Arrow tables where tasks evaluate expressions, as structs where
+Spark does. Both find the rows by the same code.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
+from pyspark.sql.pandas.functions import arrow_udf
+
+from hourline_core.compute.native_expressions import translate
+from hourline_core.compute.resolve import are_comparable, lookup_type, with_names
+from hourline_core.compute.worker_database import connect
+from hourline_core.lookups.join import PinnedLookup, load
+from hourline_core.model import Source
+from hourline_core.model.expressions import attempt
+from hourline_core.model.scratch_columns import EVENT_TIME, lookup_column
+from hourline_core.sql.literals import identifier
+
+Pinned = Mapping[str, PinnedLookup]
+"""By the name of a lookup, the version that is used."""
+NO_LOOKUPS: Pinned = {}
+"""Of a source that has none."""
+
+
+@dataclass(frozen=True)
+class NativeLookup:
+    """A lookup whose columns DuckDB's expressions need."""
+
+    lookup: str
+    keys: Sequence[str]
+    """DuckDB's SQL over the columns of the events."""
+    columns: Mapping[str, str]
+    """By column of the events to add, that of the lookup."""
+
+
+def native_lookups(source: Source, expressions: Iterable[str]) -> list[NativeLookup] | None:
+    """The lookups whose columns ``expressions``, in DuckDB's SQL, name. None: Spark has to evaluate a key."""
+    texts, found = list(expressions), []
+    for name, use in source.lookups.items():
+        lookup = source.lookup_of(name)
+        columns = {lookup_column(name, column): column for column in lookup.columns}
+        needed = {column: of for column, of in columns.items() if any(identifier(column) in text for text in texts)}
+        if not needed:
+            continue
+        keys = [translate(source, text) for text in use.key]
+        types = [lookup.columns[column].spark_type for column in lookup.key]
+        native = [key.sql for key, of in zip(keys, types, strict=True) if key and are_comparable(key.type, of)]
+        if len(native) < len(keys):
+            return None
+        found.append(NativeLookup(lookup.name, native, needed))
+    return found
+
+
+def add_lookup_columns(
+    connection: duckdb.DuckDBPyConnection, rows: pa.Table, lookups: Sequence[NativeLookup], pinned: Pinned
+) -> pa.Table:
+    """The events ``rows``, which have EVENT_TIME, with the columns of ``lookups``. They are null for an event without a
+    row. Raises TableError if a version is no longer kept.
+    """
+    for one in lookups:
+        keys = ", ".join(f"{sql} AS k{place}" for place, sql in enumerate(one.keys))
+        connection.register("rows", rows)
+        try:
+            values = connection.execute(f"SELECT {keys} FROM rows").to_arrow_table()
+        finally:
+            connection.unregister("rows")
+        loaded = load(pinned[one.lookup])
+        places = loaded.find(connection, values.columns, rows[EVENT_TIME])
+        for name, column in one.columns.items():
+            rows = rows.append_column(name, loaded.rows[column].take(places))
+    return rows
+
+
+def with_lookups(events: DataFrame, source: Source, pinned: Pinned) -> DataFrame:
+    """The ``events``, which have no derived fields, with a struct for each lookup. It is null for an event without a
+    row.
+    """
+    named = with_names(events, source)
+    structs = []
+    for name, use in source.lookups.items():
+        lookup = pinned[source.lookup_name(name)]
+        keys = [F.expr(attempt(text)).alias(f"k{place}") for place, text in enumerate(use.key)]
+        find = _finder(lookup, list(source.lookup_of(name).columns))
+        # The kind of function is told by its type hints, or Spark warns.
+        row = arrow_udf(find, lookup_type(source, name))(F.struct(*keys, F.col(EVENT_TIME).alias("at")))  # type: ignore[call-overload]
+        structs.append(row.alias(name))
+    return named.select(*events.columns, *structs) if structs else events
+
+
+def _finder(pinned: PinnedLookup, columns: Sequence[str]):  # type: ignore[no-untyped-def] # Spark reads the hints of what it gives.
+    def find(events: pa.Array) -> pa.Array:
+        loaded = load(pinned)
+        *keys, times = [pa.chunked_array([events.field(place)]) for place in range(events.type.num_fields)]
+        places = loaded.find(connect(), keys, times)
+        found = [loaded.rows[name].combine_chunks().take(places) for name in columns]
+        return pa.StructArray.from_arrays(found, columns, mask=places.is_null())
+
+    return find

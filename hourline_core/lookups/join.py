@@ -1,0 +1,90 @@
+"""Finds the rows of lookups that events have, in the process where the events are. Both layers join by this alone."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.versions import read_version
+from hourline_core.model import Lookup
+from hourline_core.sql.literals import identifier
+
+_MOST_VERSIONS = 2
+"""The maximum number of versions of a lookup that a process holds: tasks of two micro-batches may run at once."""
+_MOMENT = pa.timestamp("us", tz="UTC")
+_EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class PinnedLookup:
+    """A lookup at one version."""
+
+    lookup: Lookup
+    layout: Layout
+    version: int
+
+
+class LoadedLookup:
+    """The rows of a lookup at one version, in memory. At most one of them fits an event."""
+
+    def __init__(self, lookup: Lookup, rows: pa.Table) -> None:
+        self.rows = rows.combine_chunks()
+        names = [f"k{place}" for place in range(len(lookup.key))]
+        columns = dict(zip(names, self.rows.select(list(lookup.key)).columns, strict=True))
+        self._at_times = lookup.is_valid_at_times
+        if self._at_times:
+            columns |= {"first": self._micros(lookup.valid_from, _EVER), "end": self._micros(lookup.valid_to, _NEVER)}
+        self._keys = pa.table({**columns, "place": np.arange(self.rows.num_rows)})
+        equal = [f"e.{identifier(name)} = l.{identifier(name)}" for name in names]
+        valid = ["l.first <= e.at", "e.at < l.end"] if self._at_times else []
+        self._sql = f"SELECT e.number, l.place FROM events e JOIN keys l ON {' AND '.join([*equal, *valid])}"
+
+    def find(
+        self, connection: duckdb.DuckDBPyConnection, keys: Sequence[pa.ChunkedArray], times: pa.ChunkedArray
+    ) -> pa.Array:
+        """For each event with ``keys`` and an event time, the place of its row. Null: it has none."""
+        columns = {f"k{place}": key for place, key in enumerate(keys)}
+        if self._at_times:
+            columns["at"] = times.cast(_MOMENT).cast(pa.int64())
+        events = pa.table({**columns, "number": np.arange(len(times))})
+        connection.register("events", events)
+        connection.register("keys", self._keys)
+        try:
+            found = connection.execute(self._sql).to_arrow_table()
+        finally:
+            connection.unregister("keys")
+            connection.unregister("events")
+        # The join may give them in any order.
+        places = np.full(len(times), -1)
+        places[found["number"].to_numpy()] = found["place"].to_numpy()
+        return pa.array(places, mask=places < 0)
+
+    def _micros(self, name: str | None, otherwise: int) -> pa.Array:
+        """A bound of validity as microseconds since 1970."""
+        if name is None:
+            return pa.repeat(pa.scalar(otherwise, pa.int64()), self.rows.num_rows)
+        return pc.fill_null(self.rows[name].cast(_MOMENT).cast(pa.int64()), otherwise)
+
+
+_LOADED: dict[str, OrderedDict[int, LoadedLookup]] = {}
+"""By the address of its table, the versions of a lookup that this process holds, the last one used at the end."""
+_LOCK = threading.Lock()
+
+
+def load(pinned: PinnedLookup) -> LoadedLookup:
+    """The lookup in this process, which keeps it. Raises TableError if the version is no longer kept."""
+    with _LOCK:
+        versions = _LOADED.setdefault(pinned.layout.lookup(pinned.lookup), OrderedDict())
+        if pinned.version not in versions:
+            rows = read_version(pinned.layout, pinned.lookup, pinned.version)
+            versions[pinned.version] = LoadedLookup(pinned.lookup, rows)
+            if len(versions) > _MOST_VERSIONS:
+                versions.popitem(last=False)
+        versions.move_to_end(pinned.version)
+        return versions[pinned.version]

@@ -1,0 +1,73 @@
+"""Which versions of its lookups a job or a micro-batch uses."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.join import PinnedLookup
+from hourline_core.lookups.refresh import LookupState, read_state, refresh
+from hourline_core.model import Project, Source
+from hourline_core.model.hours import Clock
+
+
+def names_of(source: Source) -> set[str]:
+    """The names of the lookups that a source uses."""
+    return {source.lookup_name(name) for name in source.lookups}
+
+
+def pin_newest(project: Project, names: Iterable[str], clock: Clock) -> dict[str, PinnedLookup]:
+    """By name, the newest versions of these lookups. A table that was never read is read now; ``clock`` (UTC) dates
+    that. Raises TableError if it cannot be used.
+    """
+    states = [read_state(project, project.lookups[name]) for name in names]
+    return _pin(project, [state if state.version else refresh(project, state.lookup, clock) for state in states])
+
+
+class RefreshedLookups:
+    """The lookups of one source in the speed layer, which reads their tables again when it is time. ``clock`` is in
+    UTC.
+    """
+
+    def __init__(self, project: Project, source: Source, clock: Clock) -> None:
+        self._project, self._clock = project, clock
+        self._names = sorted(names_of(source))
+        self._states: dict[str, LookupState] = {}
+        self._read: dict[str, datetime] = {}
+
+    def pinned(self) -> Mapping[str, PinnedLookup]:
+        """By name, the version that a micro-batch uses which begins now. A table is read first if that was longer ago
+        than its interval. If it cannot be used, the version before is. Raises TableError if there is none.
+        """
+        for name in self._names:
+            lookup, now = self._project.lookups[name], self._clock()
+            if name not in self._read or now - self._read[name] >= lookup.refresh:
+                self._states[name], self._read[name] = refresh(self._project, lookup, self._clock), now
+        return _pin(self._project, self._states.values())
+
+
+def versions_text(pinned: Mapping[str, PinnedLookup]) -> str | None:
+    """The versions as coverage keeps them. None: there are no lookups."""
+    return json.dumps({name: of.version for name, of in sorted(pinned.items())}) if pinned else None
+
+
+def pin_recorded(project: Project, text: str) -> dict[str, PinnedLookup]:
+    """The lookups at the versions that ``versions_text`` has given. Those that are declared no more are left out."""
+    recorded = {name: int(version) for name, version in json.loads(text).items()}
+    return {
+        name: PinnedLookup(project.lookups[name], Layout.of(project), version)
+        for name, version in recorded.items()
+        if name in project.lookups
+    }
+
+
+def _pin(project: Project, states: Iterable[LookupState]) -> dict[str, PinnedLookup]:
+    pinned = {}
+    for state in states:
+        lookup = state.lookup
+        if state.version is None:
+            where = project.where_declared("lookup", lookup.name, ("table",))
+            raise TableError(f"{where}: lookup '{lookup.name}' was never read: {state.problem}")
+        pinned[lookup.name] = PinnedLookup(lookup, Layout.of(project), state.version.number)
+    return pinned

@@ -1,0 +1,167 @@
+"""Both layers give events the rows of lookups that a naive pass gives, whether Spark evaluates their source or not."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+import serving_layer
+from batch_layer.plan import plan
+from batch_layer.recompute import recompute
+from hourline import Project, load_project
+from hourline.cli import app
+from hourline_core.ledger.coverage import read_coverage
+from hourline_core.ledger.open_progress import find_progress
+from hourline_core.lookups.refresh import refresh
+from hourline_core.model.hours import iso_text, wall_clock
+from hourline_core.runtime.lease import lease
+from speed_layer.import_files import find_history, import_files
+from speed_layer.spark_session import speed_session
+from tests.support.project_files import write_project
+
+BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
+FIELDS = """\
+fields: {tail: string, origin: string, dest: string, at: timestamp}
+event_time: at
+grace: 0s
+lookups:
+  plane: tail
+  home: {lookup: airport, key: origin}
+  away: {lookup: airport, key: dest}
+"""
+DERIVED = """\
+derived: {maker: upper(plane.maker)}
+where: away IS NOT NULL
+"""
+FILES = {
+    "hourline.yaml": "",
+    "sources/flights.yaml": f"topic: flights\n{FIELDS}",
+    "sources/hops.yaml": f"topic: hops\n{FIELDS}{DERIVED}",
+    "lookups/plane.yaml": """
+        table: planes.csv
+        key: tail
+        columns: {tail: string, maker: string, seats: int, since: timestamp, until: timestamp}
+        valid_from: since
+        valid_to: until
+        """,
+    "lookups/airport.yaml": """
+        table: airports.csv
+        key: code
+        columns: {code: string, zone: string}
+        """,
+    "metrics/by_maker.yaml": """
+        source: flights
+        dimensions: {maker: plane.maker}
+        measures: {flights: count, seats: sum(plane.seats), far: count where away.zone <> home.zone}
+        """,
+    "metrics/by_upper.yaml": """
+        source: hops
+        dimensions: [maker]
+        measures: {flights: count, seats: sum(plane.seats), far: count where away.zone <> home.zone}
+        """,
+    "airports.csv": "code,zone\nJFK,east\nLGA,east\nSFO,west\n",
+}
+HALF = BASE + timedelta(minutes=90)
+PLANES = [
+    {"tail": "N1", "maker": "Airbus", "seats": 180, "since": None, "until": HALF},
+    {"tail": "N1", "maker": "Boeing", "seats": 200, "since": HALF, "until": None},
+    {"tail": "N2", "maker": "Embraer", "seats": 50, "since": None, "until": None},
+]
+ZONES = {"JFK": "east", "LGA": "east", "SFO": "west"}
+FLIGHTS: list[dict[str, Any]] = [
+    {"tail": tail, "origin": origin, "dest": dest, "at": BASE + timedelta(minutes=17 * (7 * number % 16))}
+    for number, (tail, origin, dest) in enumerate(
+        (tail, origin, dest)
+        for tail in ("N1", "N2", "N9", None)
+        for origin in ("JFK", "LGA")
+        for dest in ("SFO", "XXX")
+    )
+]
+LAST = (BASE + timedelta(minutes=17 * (len(FLIGHTS) - 1))).replace(minute=0)
+"""The hour that is still open."""
+Rows = list[tuple[Any, ...]]
+
+
+def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path) -> None:
+    root = write_project(tmp_path / "air", FILES)
+    write_planes(root, PLANES)
+    project = load_project(root)
+    history = root / "history.jsonl"
+    history.write_text("".join(json.dumps({**flight, "at": iso_text(flight["at"])}) + "\n" for flight in FLIGHTS))
+    with lease(project.workspace, "speed"), speed_session(project) as spark:
+        for source in project.sources.values():
+            import_files(spark, project, source, find_history(project, source, [str(history)]))
+    assert read(project, "by_maker") == expected(PLANES)
+    assert read(project, "by_upper") == expected(PLANES, upper=True)
+
+    leased = [PLANES[0], PLANES[1], {**PLANES[2], "maker": "Bombardier", "seats": 70}]
+    write_planes(root, leased)
+    newer = refresh(project, project.lookups["plane"], wall_clock).version
+    assert newer
+    recompute(project, plan(project))
+    assert read(project, "by_maker") == expected(leased, PLANES)
+    assert read(project, "by_upper") == expected(leased, PLANES, upper=True)
+    versions = {"airport": 1, "plane": newer.number}
+    published = [json.loads(one.lookups or "") for one in read_coverage(project).published_since(BASE)]
+    assert published
+    assert all(one == versions for one in published)
+    progress = find_progress(project, project.sources["flights"])
+    assert progress
+    assert [row.lookups for row in progress.rows(0, progress.sequence)] == [{"airport": 1, "plane": 1}]
+
+    # A recount takes the versions that were used, which are not the newest ones any more.
+    write_planes(root, PLANES[:1])
+    refresh(project, project.lookups["plane"], wall_clock)
+    arguments = ["--from", iso_text(BASE), "--to", iso_text(BASE + timedelta(hours=2)), "--project", str(root)]
+    done = CliRunner().invoke(app, ["verify", "--recount", *arguments])
+    assert "all values agree" in done.output, done.output
+
+
+def write_planes(root: Path, planes: Iterable[Mapping[str, Any]]) -> None:
+    lines = [",".join(text(value) for value in plane.values()) for plane in planes]
+    (root / "planes.csv").write_text("\n".join(["tail,maker,seats,since,until", *lines]) + "\n")
+
+
+def text(value: Any) -> str:
+    return "" if value is None else iso_text(value) if isinstance(value, datetime) else str(value)
+
+
+def read(project: Project, metric: str) -> Rows:
+    with serving_layer.connect(project) as connection:
+        columns = "hour, maker, flights, seats, far"
+        rows: Rows = connection.sql(f"SELECT {columns} FROM {metric} ORDER BY ALL NULLS LAST").fetchall()
+    return rows
+
+
+def expected(planes: list[dict[str, Any]], of_last: list[dict[str, Any]] | None = None, *, upper: bool = False) -> Rows:
+    """The rows by the given planes; those of the open hour by ``of_last``, if it is given."""
+    flights: Counter[tuple[Any, ...]] = Counter()
+    seats: dict[tuple[Any, ...], int | None] = {}
+    far: Counter[tuple[Any, ...]] = Counter()
+    for flight in FLIGHTS:
+        hour = flight["at"].replace(minute=0)
+        plane = find(of_last if of_last and hour == LAST else planes, flight["tail"], flight["at"])
+        home, away = ZONES.get(flight["origin"]), ZONES.get(flight["dest"])
+        if upper and away is None:
+            continue
+        key = (hour, plane and (plane["maker"].upper() if upper else plane["maker"]))
+        flights[key] += 1
+        far[key] += away is not None and home != away
+        seats[key] = (seats.get(key) or 0) + plane["seats"] if plane else seats.get(key)
+    rows = [(*key, flights[key], seats[key], far[key]) for key in flights]
+    return sorted(rows, key=lambda row: (row[0], row[1] is None, row[1] or ""))
+
+
+def find(planes: list[dict[str, Any]], tail: str | None, time: datetime) -> dict[str, Any] | None:
+    for plane in planes:
+        if (
+            plane["tail"] == tail
+            and (plane["since"] or time) <= time
+            and (plane["until"] is None or time < plane["until"])
+        ):
+            return plane
+    return None

@@ -1,0 +1,126 @@
+"""Events find the rows of lookups that a naive pass finds, where tasks evaluate expressions."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hourline_core.compute import lookup_columns
+from hourline_core.compute.lookup_columns import add_lookup_columns, native_lookups
+from hourline_core.compute.native_expressions import translate
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.join import LoadedLookup, PinnedLookup
+from hourline_core.lookups.rows import take_rows
+from hourline_core.model import Lookup, Source
+from hourline_core.model.scratch_columns import EVENT_TIME
+from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
+
+EVENTS = pa.schema({"kind": pa.string(), "size": pa.int32(), EVENT_TIME: MOMENT})
+
+events = st.lists(
+    st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["a", "b", "c", None]),
+            "size": st.sampled_from([1, 2, None]),
+            EVENT_TIME: st.integers(-1, 10).map(lambda half: START + timedelta(hours=12 * half)),
+        }
+    ),
+    max_size=6,
+)
+
+
+def sold(lookup: Lookup) -> Source:
+    """A source that uses ``lookup`` twice."""
+    declared = {
+        "name": "sales",
+        "topic": "sales",
+        "fields": {"kind": "string", "size": "int", "at": "timestamp"},
+        "event_time": "at",
+        "lookups": {"price": ["kind", "size"], "other": {"lookup": "price", "key": ["substring(kind, 1)", "2"]}},
+    }
+    return Source.model_validate(declared).bind_lookups({"price": lookup})
+
+
+@settings(max_examples=100)
+@given(prices, events, st.sampled_from([LATEST, PRICE]))
+def test_each_event_finds_the_row_that_a_naive_pass_finds(
+    rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup
+) -> None:
+    try:
+        loaded = LoadedLookup(lookup, take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows)
+    except TableError:
+        return
+    source, at_times = sold(lookup), lookup is PRICE
+    expressions = {"mine": translate(source, "Price.v"), "same": translate(source, "other.V < 5")}
+    assert [of.type for of in expressions.values() if of] == ["bigint", "boolean"]
+    found = native_lookups(source, [of.sql for of in expressions.values() if of])
+    assert found is not None
+    with duckdb.connect() as connection, pytest.MonkeyPatch.context() as patch:
+        connection.execute("SET TimeZone = 'UTC'")
+        patch.setattr(lookup_columns, "load", lambda pinned: loaded)
+        pinned = {"price": PinnedLookup(lookup, Layout("nowhere"), 1)}
+        added = add_lookup_columns(connection, pa.Table.from_pylist(sales, EVENTS), found, pinned)
+        connection.register("added", added)
+        selected = ", ".join(f"{of.sql} AS {name}" for name, of in expressions.items() if of)
+        got = connection.execute(f"SELECT {selected} FROM added").to_arrow_table().to_pylist()
+    assert got == [
+        {
+            "mine": naive(rows, (sale["kind"], sale["size"]), sale[EVENT_TIME], at_times=at_times),
+            "same": below(naive(rows, (sale["kind"], 2), sale[EVENT_TIME], at_times=at_times)),
+        }
+        for sale in sales
+    ]
+
+
+def below(value: int | None) -> bool | None:
+    return None if value is None else value < 5
+
+
+def naive(rows: list[dict[str, Any]], key: tuple[Any, Any], time: datetime, *, at_times: bool) -> int | None:
+    """The value of the row of the key, at the time if rows are valid at times."""
+    for row in rows:
+        bounds: Mapping[str, Any] = {} if at_times else {"since": None, "until": None}
+        if None not in key and matches([{**row, **bounds}], key, time):
+            return int(row["v"])
+    return None
+
+
+def test_a_key_that_only_spark_evaluates_is_not_native() -> None:
+    source = sold(PRICE).model_copy(
+        update={"lookups": {"price": sold(PRICE).lookups["price"].model_copy(update={"key": ("upper(kind)", "size")})}}
+    )
+    column = translate(source, "price.v")
+    assert column
+    assert native_lookups(source, [column.sql]) is None
+    assert native_lookups(source, ["1"]) == [], "nothing of it is named"
+
+
+def test_a_key_of_another_type_is_not_native() -> None:
+    lookups = {"price": {"key": ["size", "size"]}}
+    declared = sold(PRICE).model_dump(include={"name", "topic", "fields", "event_time"}) | {"lookups": lookups}
+    source = Source.model_validate(declared).bind_lookups({"price": PRICE})
+    column = translate(source, "price.v")
+    assert column
+    assert native_lookups(source, [column.sql]) is None
+
+
+def test_two_versions_of_a_lookup_are_held_at_most(tmp_path: Any) -> None:
+    from hourline_core.lookups import join
+    from hourline_core.lookups.versions import commit_version
+
+    layout = Layout(str(tmp_path))
+    for value in range(3):
+        row = {"k": "a", "l": 1, "since": None, "until": None, "v": value}
+        commit_version(layout, LATEST, take_rows(LATEST, pa.Table.from_pylist([row], READ)).rows)
+    pinned = [PinnedLookup(LATEST, layout, version) for version in (1, 2, 3)]
+    loaded = [join.load(one) for one in pinned]
+    assert [one.rows["v"].to_pylist() for one in loaded] == [[0], [1], [2]]
+    assert join.load(pinned[2]) is loaded[2]
+    assert join.load(pinned[1]) is loaded[1]
+    assert join.load(pinned[0]) is not loaded[0]
