@@ -24,6 +24,7 @@ from hourline_core.ledger.coverage_rows import BlockedHour
 from hourline_core.ledger.layout import QUALITY_SCHEMA, Layout
 from hourline_core.ledger.overlapping_problems import Cell
 from hourline_core.ledger.problems import HELD, accept_command
+from hourline_core.lookups.pinning import pin_recorded, versions_of
 from hourline_core.model import DeclaredMetric, Metric, Project
 from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import Clock, hour_text
@@ -133,8 +134,7 @@ def _publish(project: Project, choose: Callable[[Job], list[Cell]], words: str, 
                 _refuse_changed(left, marks, done)
                 staged = _staged_together(job, list(left), marks)
                 metrics = [
-                    replace(prepare(decoded, one, blocked={}), lookups=marks[_first_cell(one)].blocked_lookups)
-                    for one in staged
+                    prepare(_as_blocked(decoded, one, marks[_first_cell(one)]), one, blocked={}) for one in staged
                 ]
                 moment = clock()
                 findings = _records(staged, words, moment)
@@ -237,6 +237,12 @@ def _staged_together(job: Job, cells: list[Cell], marks: Mapping[Cell, BlockedHo
         together = StagedMetric(aggregation, hours, first.blocked_cutoff, rows, first.staged)
         staged.append(replace(together, rows=together.rows_of(hours)))
     return staged
+
+
+def _as_blocked(job: Job, staged: StagedMetric, mark: BlockedHour) -> Job:
+    """The job with the lookups that the recompute used which staged the rows."""
+    versions = versions_of(mark.blocked_lookups)
+    return replace(job, pinned=pin_recorded(staged.aggregation.source, Layout.of(job.project), versions))
 
 
 def _first_cell(staged: StagedMetric) -> Cell:

@@ -1,6 +1,6 @@
 """Read the archived events of a job's hours, up to its cutoff."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -113,7 +113,9 @@ class ArchivedEvents:
         cutoff: int,
         *,
         served: Mapping[datetime, CoveredHour] | None = None,
+        look_up: Callable[[DataFrame], DataFrame] | None = None,
     ) -> None:
+        """``look_up`` adds the structs of the source's lookups. None: at the versions that the job uses."""
         self._source, self._layout, self._spark = source, Layout.of(job.project), job.spark()
         self._chosen = _among("hour", hours) & (F.col("sequence") <= cutoff)
         table = open_table(
@@ -129,7 +131,8 @@ class ArchivedEvents:
             events = self._declared(self._decoded_as(self._decodings.now.hash, F.lit(cutoff)))
         else:
             events = self._declared(self._as_served(served))
-        self._events = with_derived(with_lookups(events, source, job.pin_lookups(source)), source)
+        looked_up = look_up(events) if look_up else with_lookups(events, source, job.pin_lookups(source))
+        self._events = with_derived(looked_up, source)
 
     def _declared(self, parts: list[DataFrame]) -> DataFrame:
         """The events of tables whose columns differ, with the fields as they are declared."""
@@ -167,9 +170,9 @@ class ArchivedEvents:
             if covered.decoding is not None:
                 by_decoding.setdefault(covered.decoding, {})[hour] = covered.cutoff
         every = {hour: cutoff for cutoffs in by_decoding.values() for hour, cutoff in cutoffs.items()}
-        parts = [self._archived.where(F.col("sequence") > _cutoff_of("hour", every))]
+        parts = [self._archived.where(F.col("sequence") > cutoff_of("hour", every))]
         for decoding, cutoffs in by_decoding.items():
-            parts += self._decoded_as(decoding, _cutoff_of("hour", cutoffs))
+            parts += self._decoded_as(decoding, cutoff_of("hour", cutoffs))
         return parts
 
     def with_fields(self) -> DataFrame:
@@ -184,7 +187,7 @@ class ArchivedEvents:
         """The events that had counted before: up to the earlier cutoff of its hour, the first of each id; after it,
         all that were not recognised as duplicates.
         """
-        before = _cutoff_of(HOUR, cutoffs)
+        before = cutoff_of(HOUR, cutoffs)
         events = mark_first(self._events, self._source)
         return apply_where(
             events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(
@@ -218,7 +221,7 @@ def _without_replaced(standing: DataFrame, decoded: DataFrame, last: Column) -> 
     return standing.join(replaced, [*same, F.col(brought) <= last], "left_anti")
 
 
-def _cutoff_of(hour: str, cutoffs: Mapping[datetime, int]) -> Column:
+def cutoff_of(hour: str, cutoffs: Mapping[datetime, int]) -> Column:
     """The cutoff of the hour in the column ``hour``; NO_CUTOFF if it has none."""
     hours: dict[int, list[datetime]] = {}
     for known, cutoff in cutoffs.items():

@@ -10,7 +10,7 @@ from hourline_core.compute.check import refuse_unresolved
 from hourline_core.compute.projection import Projection
 from hourline_core.ledger.layout import EVENT_SCHEMA
 from hourline_core.ledger.source_clock import SourceClock
-from hourline_core.lookups.pinning import names_of, pin_newest
+from hourline_core.lookups.pinning import find_pinned, names_of
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
@@ -67,6 +67,9 @@ def warm_up(spark: SparkSession, project: Project) -> None:
 
 def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     """Run everything that a micro-batch runs on one record without a value, of which nothing is written."""
+    pinned = find_pinned(project, names_of(source))
+    if pinned is None:
+        return  # Its first micro-batch reads the tables of the lookups, which may take long.
     columns = (
         "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
         "headers array<struct<key: string, value: binary>>"
@@ -80,6 +83,5 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
     without_files = IntakePlan(
         source, projection.metrics, *places, {}, EVENT_SCHEMA, {}, "", plan.native, plan.native_lookups
     )
-    pinned = pin_newest(project, names_of(source), wall_clock)
     assignment = Assignment(0, {"": ""}, SourceClock(), wall_clock(), lookups=pinned)
     Tasks(without_files, plan).run(plan.apply(record), assignment, TaskBounds(1, small_rows=False))

@@ -6,7 +6,7 @@ next:
     at_close     what was served without the events that came after the hour had closed     [late]
     provisional  what was served last: both layers, merged at the cutoff                    [unexplained]
     expected     what should have been served: the archived events that had counted         [duplicate]
-    distinct     the archived events, the first of each id                                  [declaration]
+    distinct     the archived events, the first of each id                      [declaration, lookup]
     final        what the recompute gives, by the metric as it is declared now
 
 A change of doubles within 1e-9 of what was added up is called ``rounding``. The stages ``expected`` and ``distinct``
@@ -16,5 +16,6 @@ drift until it is promoted; then all its hours have, at once.
 
 measure.py                 the drift of one metric's hours in a publication, promotion included
 by_cause.py                the stages compared in DuckDB
+served_lookups.py          which versions of lookups the events were served with
 stages_from_archive.py     the stages ``expected`` and ``distinct``, computed again from the archived events
 """

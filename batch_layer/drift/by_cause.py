@@ -103,20 +103,15 @@ class Drift:
         distinct = self._tiles_stage("distinct", self._served, replayed.first, with_lists)
         is_same = self._served.declaration == aggregation.declaration and not self._is_decoded_anew
         changed = "unexplained" if is_same else "declaration"
-        for before, after, cause in (
-            (provisional, expected, "unexplained"),
-            (expected, distinct, "duplicate"),
-            (distinct, final, changed),
+        for before, after, cause, looked_up in (
+            (provisional, expected, "unexplained", replayed.forgotten),
+            (expected, distinct, "duplicate", frozenset()),
+            (distinct, final, changed, replayed.looked_up_anew if is_same else frozenset()),
         ):
-            _note(
-                drift,
-                (
-                    change
-                    for change in compare_stages(self._connection, before, after, replayed.magnitudes)
-                    if change.hour in hours
-                ),
-                cause,
-            )
+            changes = compare_stages(self._connection, before, after, replayed.magnitudes)
+            for change in changes:
+                if change.hour in hours:
+                    _note(drift, [change], "lookup" if change.hour in looked_up else cause)
 
     def _tiles_stage(
         self, name: str, declared: AggregationPlan | MetricTables, tiles: pa.Table, with_lists: bool

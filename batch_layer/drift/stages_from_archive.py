@@ -1,11 +1,12 @@
 """Computes hours again from the archived events, by the declaration that was served: what should have been served."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
+from batch_layer.drift.served_lookups import read_served_lookups
 from batch_layer.folding.run import FrameFold
 from batch_layer.job import Job
 from batch_layer.read_archive import ArchivedEvents
@@ -26,6 +27,10 @@ class Replayed:
     """By hour and measure that adds doubles, the magnitude of what is added up. It bounds the error of the sum, which
     depends on the order of addition.
     """
+    looked_up_anew: Collection[datetime] = frozenset()
+    """The hours with events that were served with other versions of lookups than the recompute uses."""
+    forgotten: Collection[datetime] = frozenset()
+    """Those of them whose versions are no longer kept. They were computed again with the newest ones."""
 
 
 Replay = Callable[[list[datetime]], Replayed]
@@ -35,7 +40,8 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
     """Compute ``hours`` (UTC) of ``served`` again, up to the sequence ``cutoff``. Starts Spark unless it runs."""
     source = served.source
     covered = job.snapshot.coverage.of(served.metric.name, served.declaration).covered(hours)
-    events = ArchivedEvents(job, source, hours, cutoff, served=covered)
+    lookups = read_served_lookups(job, source, hours, cutoff, covered)
+    events = ArchivedEvents(job, source, hours, cutoff, served=covered, look_up=lookups.add_to)
     cutoffs = {hour: one.cutoff for hour, one in covered.items()}
     projection = Projection([plan_aggregation(job.spark(), source, served.metric)])
     rows = job.count_events(source, hours)
@@ -45,4 +51,4 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
     first = FrameFold.of(source, projection, events.with_fields(), rows)
     counted, _ = before.run()[served.metric.name]
     of_first, totals = first.run()[served.metric.name]
-    return Replayed(counted, of_first, dict(totals.sizes))
+    return Replayed(counted, of_first, dict(totals.sizes), lookups.other_hours, lookups.forgotten_hours)

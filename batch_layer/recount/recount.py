@@ -23,8 +23,9 @@ from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.coverage_rows import CoveredHour
+from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.lookups.pinning import pin_recorded
+from hourline_core.lookups.pinning import pin_recorded, versions_of
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, hour_text, wall_clock
 from hourline_core.runtime.spark import spark_session, stop_spark
@@ -90,8 +91,9 @@ def _recount_hour(job: Job, tables: MetricTables, hour: datetime) -> Iterator[Re
     covered = job.snapshot.coverage.of(metric.name, tables.declaration).covered([hour])
     if hour not in covered:
         return
-    if (versions := covered[hour].lookups) is not None:
-        job = replace(job, pinned=pin_recorded(job.project, versions))
+    if tables.source.lookups:
+        versions = versions_of(covered[hour].lookups)
+        job = replace(job, pinned=pin_recorded(tables.source, Layout.of(job.project), versions))
     published = _read_published(job.database, tables, hour)
     seen = _Seen(_read_archived(job, tables, covered))
     try:

@@ -118,6 +118,16 @@ class GapFacts:
 
 
 @dataclass(frozen=True)
+class RefusedLookup:
+    """A lookup whose table cannot be used as it is now."""
+
+    name: str
+    problem: str
+    since: datetime | None
+    """When it could be used last (UTC). None: it is not known."""
+
+
+@dataclass(frozen=True)
 class SourceFacts:
     """What is known of one source. None: there is none, or nothing of it matters."""
 
@@ -139,6 +149,7 @@ class SourceFacts:
     gone: Mapping[str, datetime] = field(default_factory=dict)
     """By topic, since when (UTC) the speed layer waits for it."""
     waiting: Waiting | None = None
+    refused_lookups: tuple[RefusedLookup, ...] = ()
     ids: int = 0
     """The number of events within the horizon of ids."""
 

@@ -14,6 +14,7 @@ from hourline_core.findings.facts import (
     Quarantine,
     Reason,
     Recent,
+    RefusedLookup,
     RejectedRun,
     Silence,
     SourceClockFacts,
@@ -22,6 +23,8 @@ from hourline_core.findings.facts import (
     Waiting,
 )
 from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.lookups.pinning import names_of as lookup_names
+from hourline_core.lookups.refresh import read_state
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.decoding import decoding_of
@@ -72,6 +75,7 @@ class FactsReader:
             place.rpartition(":")[0] or place,
             gone={name: self._gone[name] for name in names_of(source.topic) if name in self._gone},
         )
+        facts = replace(facts, refused_lookups=self._refused_lookups(source))
         known = self._snapshot.progress.get(source.name)
         if known is None:
             return facts
@@ -79,6 +83,11 @@ class FactsReader:
         if row := self._arrivals.get(source.name):
             facts = self._with_clocks(self._with_records(facts, sequence, row), sequence, row)
         return self._with_work(facts, sequence)
+
+    def _refused_lookups(self, source: Source) -> tuple[RefusedLookup, ...]:
+        names = sorted(lookup_names(source))
+        states = [read_state(self._project, self._project.lookups[name]) for name in names]
+        return tuple(RefusedLookup(one.lookup.name, one.problem, one.refreshed) for one in states if one.problem)
 
     def _with_records(self, facts: SourceFacts, sequence: int, row: Mapping[str, Any]) -> SourceFacts:
         source = facts.source

@@ -14,10 +14,11 @@ from hourline_core.model.schedule import ScheduleSettings
 
 
 def find_in_work(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) -> Iterator[Found | None]:
-    """What is found of a source's topics, gaps and recomputes at ``now`` (UTC)."""
+    """What is found of a source's topics, gaps, recomputes and lookups at ``now`` (UTC)."""
     yield find_gone_topics(facts, now)
     yield find_gaps(facts)
     yield find_not_recomputed(facts, schedule, now)
+    yield find_refused_lookups(facts, now)
 
 
 def find_in_speed_layer(facts: SpeedFacts, bounds: SpeedFindings, now: datetime) -> Iterator[Found | None]:
@@ -76,6 +77,23 @@ def find_not_recomputed(facts: SourceFacts, schedule: ScheduleSettings, now: dat
         f"schedule, it was due at {minute(due)}",
         "`hourline recompute`; see whether Airflow runs: `hourline airflow up` starts it",
         {"hours": waiting.hours},
+    )
+
+
+def find_refused_lookups(facts: SourceFacts, now: datetime) -> Found | None:
+    """Tables of lookups that vanished, or broke."""
+    if not facts.refused_lookups:
+        return None
+    names = listed([one.name for one in facts.refused_lookups])
+    since = min(one.since or now for one in facts.refused_lookups)
+    return Found(
+        "refused_lookup",
+        min(since, now),
+        now,
+        f"the table of lookup {names} cannot be used, so the last good version is used: "
+        + facts.refused_lookups[0].problem.rstrip("."),
+        "mend the table; the next refresh reads it, and `hourline lookups --refresh` does so now",
+        {"lookups": [one.name for one in facts.refused_lookups]},
     )
 
 

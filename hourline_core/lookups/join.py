@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from hourline_core.sql.literals import identifier
 _MOST_VERSIONS = 2
 """The maximum number of versions of a lookup that a process holds: tasks of two micro-batches may run at once."""
 _MOMENT = pa.timestamp("us", tz="UTC")
+Hashes = npt.NDArray[np.uint64]
 _EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -41,6 +43,11 @@ class LoadedLookup:
         if self._at_times:
             columns |= {"first": self._micros(lookup.valid_from, _EVER), "end": self._micros(lookup.valid_to, _NEVER)}
         self._keys = pa.table({**columns, "place": np.arange(self.rows.num_rows)})
+        with duckdb.connect() as connection:
+            hashes = _hash(connection, self._keys, len(names))
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+        """The hashes of the keys, in order. Few events are compared with the rows of their hashes alone."""
         equal = [f"e.{identifier(name)} = l.{identifier(name)}" for name in names]
         valid = ["l.first <= e.at", "e.at < l.end"] if self._at_times else []
         self._sql = f"SELECT e.number, l.place FROM events e JOIN keys l ON {' AND '.join([*equal, *valid])}"
@@ -53,8 +60,11 @@ class LoadedLookup:
         if self._at_times:
             columns["at"] = times.cast(_MOMENT).cast(pa.int64())
         events = pa.table({**columns, "number": np.arange(len(times))})
+        lookup = self._keys
+        if events.num_rows < lookup.num_rows:  # A pass over a million rows costs more than a small micro-batch.
+            lookup = lookup.take(self._rows_of(np.unique(_hash(connection, events, len(keys)))))
         connection.register("events", events)
-        connection.register("keys", self._keys)
+        connection.register("keys", lookup)
         try:
             found = connection.execute(self._sql).to_arrow_table()
         finally:
@@ -65,11 +75,33 @@ class LoadedLookup:
         places[found["number"].to_numpy()] = found["place"].to_numpy()
         return pa.array(places, mask=places < 0)
 
+    def _rows_of(self, hashes: Hashes) -> pa.Array:
+        """The places of the rows whose keys have these distinct hashes. Other keys may have one of them, too."""
+        first, end = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
+        counts = end - first
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        return pa.array(self._order[np.repeat(first, counts) + np.arange(counts.sum()) - before])
+
     def _micros(self, name: str | None, otherwise: int) -> pa.Array:
         """A bound of validity as microseconds since 1970."""
         if name is None:
             return pa.repeat(pa.scalar(otherwise, pa.int64()), self.rows.num_rows)
         return pc.fill_null(self.rows[name].cast(_MOMENT).cast(pa.int64()), otherwise)
+
+
+def _hash(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: int) -> Hashes:
+    """A hash of the first columns of each row, which are ``keys``. Equal keys have equal ones, whatever the width of a
+    whole number.
+    """
+    columns = rows.columns[:keys]
+    wide = [column.cast(pa.int64()) if pa.types.is_integer(column.type) else column for column in columns]
+    names = rows.column_names[:keys]
+    connection.register("hashed", pa.table(wide, names))
+    try:
+        hashes = connection.execute(f"SELECT hash({', '.join(map(identifier, names))}) FROM hashed").to_arrow_table()
+        return np.asarray(hashes.column(0).to_numpy(), np.uint64)
+    finally:
+        connection.unregister("hashed")
 
 
 _LOADED: dict[str, OrderedDict[int, LoadedLookup]] = {}

@@ -8,6 +8,7 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.refresh import LookupState, read_state, refresh
+from hourline_core.lookups.versions import find_newest
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock
 
@@ -23,6 +24,12 @@ def pin_newest(project: Project, names: Iterable[str], clock: Clock) -> dict[str
     """
     states = [read_state(project, project.lookups[name]) for name in names]
     return _pin(project, [state if state.version else refresh(project, state.lookup, clock) for state in states])
+
+
+def find_pinned(project: Project, names: Iterable[str]) -> dict[str, PinnedLookup] | None:
+    """The same, without reading any table of somebody else. None: one of these lookups was never read."""
+    states = [read_state(project, project.lookups[name]) for name in names]
+    return _pin(project, states) if all(state.version for state in states) else None
 
 
 class RefreshedLookups:
@@ -52,14 +59,22 @@ def versions_text(pinned: Mapping[str, PinnedLookup]) -> str | None:
     return json.dumps({name: of.version for name, of in sorted(pinned.items())}) if pinned else None
 
 
-def pin_recorded(project: Project, text: str) -> dict[str, PinnedLookup]:
-    """The lookups at the versions that ``versions_text`` has given. Those that are declared no more are left out."""
-    recorded = {name: int(version) for name, version in json.loads(text).items()}
-    return {
-        name: PinnedLookup(project.lookups[name], Layout.of(project), version)
-        for name, version in recorded.items()
-        if name in project.lookups
-    }
+def versions_of(text: str | None) -> dict[str, int]:
+    """The versions that ``versions_text`` has given, by name."""
+    return {name: int(version) for name, version in json.loads(text or "{}").items()}
+
+
+def pin_recorded(source: Source, layout: Layout, versions: Mapping[str, int]) -> dict[str, PinnedLookup]:
+    """By name, the lookups of ``source``, which may be an earlier declaration of it, at these versions. Of a lookup
+    without one, no value mattered then: it is at its newest version, and left out if it has none. Raises TableError.
+    """
+    pinned = {}
+    for lookup in {source.lookup_name(name): source.lookup_of(name) for name in source.lookups}.values():
+        newest = None if lookup.name in versions else find_newest(layout, lookup)
+        number = versions.get(lookup.name) if newest is None else newest.number
+        if number is not None:
+            pinned[lookup.name] = PinnedLookup(lookup, layout, number)
+    return pinned
 
 
 def _pin(project: Project, states: Iterable[LookupState]) -> dict[str, PinnedLookup]:

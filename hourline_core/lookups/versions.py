@@ -6,12 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyarrow.fs import FileType
 
+from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups.rows import is_same, schema_of
 from hourline_core.model import Lookup
+from hourline_core.model.times import duration_text
 from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.data_files import file_system
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.vacuum import list_vacuumable, vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
@@ -40,7 +44,20 @@ def find_newest(layout: Layout, lookup: Lookup) -> LookupVersion | None:
 def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
     """The rows of a version, sorted. Raises TableError if it is no longer kept."""
     table = open_table(layout.lookup(lookup), layout.storage_options, number)
+    if not _is_whole(table):
+        raise TableError(
+            f"version {number} of lookup '{lookup.name}' is no longer kept: `keep` in lookups/{lookup.name}.yaml says "
+            f"how long (now {duration_text(lookup.keep)}); a recompute of its hours uses the newest version"
+        )
     return table.to_pyarrow_table().select(list(lookup.columns)).cast(schema_of(lookup))
+
+
+def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
+    """Whether the rows of a version can be read."""
+    try:
+        return _is_whole(open_table(layout.lookup(lookup), layout.storage_options, number))
+    except TableError:
+        return False
 
 
 def commit_version(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVersion:
@@ -62,6 +79,12 @@ def commit_version(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVers
     if list_vacuumable(table, hours):
         vacuum(table, hours)
     return committed
+
+
+def _is_whole(table: DeltaTable) -> bool:
+    """Whether a vacuum has left all its files."""
+    files = file_system(table).get_file_info([add["path"] for add in pa.table(table.get_add_actions()).to_pylist()])
+    return all(file.type == FileType.File for file in files)
 
 
 def _newest(table: DeltaTable) -> LookupVersion | None:

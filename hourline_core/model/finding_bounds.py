@@ -192,6 +192,9 @@ class SourceFindings(Bounds):
     not_recomputed: TimeForm = TimeBound()
     """The time by which a recompute is overdue: beyond the next run by `schedule.cron`, and `schedule.deadline`."""
 
+    refused_lookup: Told = "fail"
+    """The last refresh of a lookup was refused: its table has vanished, or is broken. The last good version is used."""
+
     remembered_ids: SizeForm = SizeBound()
     """The size of the ids within `id_horizon`, 8 bytes for each event. Those beyond `speed.ids_in_memory` are in files.
     """

@@ -7,18 +7,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 import serving_layer
-from batch_layer.plan import plan
+from batch_layer import read_archive
+from batch_layer.plan import plan, plan_range
 from batch_layer.recompute import recompute
 from hourline import Project, load_project
 from hourline.cli import app
 from hourline_core.ledger.coverage import read_coverage
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.lookups.refresh import refresh
-from hourline_core.model.hours import iso_text, wall_clock
+from hourline_core.model.hours import HourRange, iso_text, wall_clock
 from hourline_core.runtime.lease import lease
+from serving_layer.reports.drift import report_drift
 from speed_layer.import_files import find_history, import_files
 from speed_layer.spark_session import speed_session
 from tests.support.project_files import write_project
@@ -86,7 +90,7 @@ LAST = (BASE + timedelta(minutes=17 * (len(FLIGHTS) - 1))).replace(minute=0)
 Rows = list[tuple[Any, ...]]
 
 
-def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path) -> None:
+def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_project(tmp_path / "air", FILES)
     write_planes(root, PLANES)
     project = load_project(root)
@@ -113,12 +117,36 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path) -> None:
     assert progress
     assert [row.lookups for row in progress.rows(0, progress.sequence)] == [{"airport": 1, "plane": 1}]
 
+    assert seats_changed(project) == seats_of(leased) - seats_of(PLANES)
+
     # A recount takes the versions that were used, which are not the newest ones any more.
     write_planes(root, PLANES[:1])
     refresh(project, project.lookups["plane"], wall_clock)
     arguments = ["--from", iso_text(BASE), "--to", iso_text(BASE + timedelta(hours=2)), "--project", str(root)]
     done = CliRunner().invoke(app, ["verify", "--recount", *arguments])
     assert "all values agree" in done.output, done.output
+
+    # Spark's tasks read as this process does. What the hours were published with is no longer kept.
+    (of_plane,) = (Path(project.tables) / "lookups/plane").iterdir()
+    for file in DeltaTable(of_plane, version=newer.number).file_uris():
+        Path(file).unlink()
+    monkeypatch.setattr(read_archive, "ROWS_OF_TASK", -1)
+    recompute(project, plan_range(project, HourRange(BASE, LAST), ["by_maker"]))
+    assert read(project, "by_maker") == expected(PLANES[:1], PLANES)
+    assert seats_changed(project) == seats_of(PLANES[:1]) - seats_of(PLANES)
+
+
+def seats_changed(project: Project) -> int:
+    """The change of seats in all hours and publications. Lookups are its only cause."""
+    with serving_layer.connect(project) as connection:
+        causes = report_drift(connection, metric="by_maker").causes
+    assert {one.cause for one in causes} == {"lookup"}
+    return int(sum(one.amount or 0 for one in causes if one.measure == "seats"))
+
+
+def seats_of(planes: list[dict[str, Any]]) -> int:
+    """The seats of all closed hours."""
+    return sum(seats or 0 for hour, _, _, seats, _ in expected(planes) if hour < LAST)
 
 
 def write_planes(root: Path, planes: Iterable[Mapping[str, Any]]) -> None:

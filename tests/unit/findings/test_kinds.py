@@ -13,6 +13,7 @@ from hourline_core.findings.facts import (
     Quarantine,
     Reason,
     Recent,
+    RefusedLookup,
     RejectedRun,
     Silence,
     SourceClockFacts,
@@ -160,6 +161,12 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
         facts(waiting=Waiting(2, NOW - 2 * HOUR - MINUTE)),
         "warn",
         "2 closed hour(s) wait for a recompute, the first since 2026-03-02 09:59 UTC; by the schedule, it was due at",
+    ),
+    "refused_lookup": (
+        facts(),
+        facts(refused_lookups=(RefusedLookup("plane", "there is no file planes.csv", NOW - HOUR),)),
+        "fail",
+        "the table of lookup plane cannot be used, so the last good version is used: there is no file planes.csv",
     ),
     "remembered_ids": (
         facts(WITH_ID, ids=1 << 27),

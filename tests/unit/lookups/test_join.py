@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -47,16 +48,42 @@ def sold(lookup: Lookup) -> Source:
     return Source.model_validate(declared).bind_lookups({"price": lookup})
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(prices, events, st.sampled_from([LATEST, PRICE]))
 def test_each_event_finds_the_row_that_a_naive_pass_finds(
     rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup
 ) -> None:
     try:
-        loaded = LoadedLookup(lookup, take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows)
+        found = look_up(rows, sales, lookup)
     except TableError:
         return
-    source, at_times = sold(lookup), lookup is PRICE
+    assert found == expected(rows, sales, lookup)
+
+
+@pytest.mark.parametrize("at_once", [3, 200])
+def test_few_and_many_events_find_the_rows_that_are_valid_at_their_times(at_once: int) -> None:
+    bounds = [None, START, START + timedelta(days=2), None]
+    rows = [
+        {"k": kind, "l": size, "since": since, "until": until, "v": number}
+        for kind in ("a", "b")
+        for size in (1, 2)
+        for number, (since, until) in enumerate(pairwise(bounds))
+    ]
+    sales = [
+        {"kind": kind, "size": size, EVENT_TIME: START + timedelta(hours=12 * half)}
+        for half in range(-1, 6)
+        for kind in ("a", "b", "c", None)
+        for size in (1, 2, None)
+    ]
+    for first in range(0, len(sales), at_once):
+        some = sales[first : first + at_once]
+        assert look_up(rows, some, PRICE) == expected(rows, some, PRICE)
+
+
+def look_up(rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup) -> list[dict[str, Any]]:
+    """What the expressions give for ``sales``. Raises TableError for rows that are refused."""
+    loaded = LoadedLookup(lookup, take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows)
+    source = sold(lookup)
     expressions = {"mine": translate(source, "Price.v"), "same": translate(source, "other.V < 5")}
     assert [of.type for of in expressions.values() if of] == ["bigint", "boolean"]
     found = native_lookups(source, [of.sql for of in expressions.values() if of])
@@ -68,8 +95,14 @@ def test_each_event_finds_the_row_that_a_naive_pass_finds(
         added = add_lookup_columns(connection, pa.Table.from_pylist(sales, EVENTS), found, pinned)
         connection.register("added", added)
         selected = ", ".join(f"{of.sql} AS {name}" for name, of in expressions.items() if of)
-        got = connection.execute(f"SELECT {selected} FROM added").to_arrow_table().to_pylist()
-    assert got == [
+        got: list[dict[str, Any]] = connection.execute(f"SELECT {selected} FROM added").to_arrow_table().to_pylist()
+    return got
+
+
+def expected(rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup) -> list[dict[str, Any]]:
+    """The same by a naive pass."""
+    at_times = lookup is PRICE
+    return [
         {
             "mine": naive(rows, (sale["kind"], sale["size"]), sale[EVENT_TIME], at_times=at_times),
             "same": below(naive(rows, (sale["kind"], 2), sale[EVENT_TIME], at_times=at_times)),

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from hourline_core.errors import TableError
-from hourline_core.lookups.pinning import RefreshedLookups, pin_newest, pin_recorded, versions_text
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.pinning import (
+    RefreshedLookups,
+    find_pinned,
+    pin_newest,
+    pin_recorded,
+    versions_of,
+    versions_text,
+)
 from hourline_core.model import Source
 from tests.unit.lookups.test_refresh import CSV, NOON, declare, write_csv
 
@@ -41,13 +49,18 @@ def test_a_micro_batch_reads_a_table_again_when_its_interval_has_passed(tmp_path
 
 def test_a_job_uses_the_newest_version_and_reads_a_table_that_was_never_read(tmp_path: Path) -> None:
     project = declare(tmp_path, **write_csv(tmp_path))
+    assert find_pinned(project, ["plane"]) is None, "a warm-up reads no table of somebody else"
     first = pin_newest(project, ["plane"], lambda: NOON)
     assert first["plane"].version == 1
     (tmp_path / "planes.csv").unlink()
     assert pin_newest(project, ["plane"], lambda: NOON) == first
+    assert find_pinned(project, ["plane"]) == first
     text = versions_text(first)
     assert text == '{"plane": 1}'
-    assert pin_recorded(project, text) == first
+    source = SOURCE.bind_lookups(project.lookups)
+    assert versions_of(text) == {"plane": 1}
+    assert pin_recorded(source, Layout.of(project), versions_of(text)) == first
+    assert pin_recorded(source, Layout.of(project), versions_of(None)) == first, "no value mattered"
     assert versions_text({}) is None
 
 

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from hourline_core.errors import ConflictError
+from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import refresh as refreshing
 from hourline_core.lookups.refresh import LookupState, find_unusable, read_state, refresh
-from hourline_core.lookups.versions import commit_version, find_newest, read_version
+from hourline_core.lookups.versions import commit_version, find_newest, is_kept, read_version
 from hourline_core.model import Lookup, Project, Settings
+from hourline_core.storage.opening import open_table
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PLANES: list[dict[str, Any]] = [
@@ -127,3 +128,15 @@ def test_the_version_of_whoever_was_first_counts(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(refreshing, "commit_version", overtaken)
     assert refresh_plane(project).version == find_newest(layout, plane)
     assert next(order, None) is None
+
+
+def test_a_version_that_is_no_longer_kept_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    project = declare(tmp_path, **write_csv(tmp_path))
+    refresh_plane(project)
+    layout, lookup = Layout.of(project), project.lookups["plane"]
+    assert is_kept(layout, lookup, 1)
+    for file in open_table(layout.lookup(lookup), layout.storage_options, 1).file_uris():
+        Path(file).unlink()
+    assert not is_kept(layout, lookup, 1)
+    with pytest.raises(TableError, match="version 1 of lookup 'plane' is no longer kept"):
+        read_version(layout, lookup, 1)
