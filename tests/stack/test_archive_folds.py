@@ -156,14 +156,13 @@ def test_events_that_tasks_or_spark_or_this_process_read_are_folded_as_a_naive_p
     archive = folding.write(root / "tables" / "events" / "sales", events)
     project = Project(root, Settings.model_validate({"tables": "tables"}), {"sales": source}, {})
     tables = {"events/sales": archive.version()}
-    job = cast(
-        Job, SimpleNamespace(project=project, spark=lambda: spark, snapshot=SimpleNamespace(other_tables=tables))
-    )
+    snapshot = SimpleNamespace(other_tables=tables)
+    job = SimpleNamespace(project=project, spark=lambda: spark, snapshot=snapshot, pin_lookups=lambda source: {})
     projection = Projection([plan_aggregation(spark, source, folding.METRIC)])
     plan = plan_fold(source, projection)
     read = plan_read(plan, projection, archive, {}, folding.WANTED, folding.CUTOFF)
     assert read
-    events_read = ArchivedEvents(job, source, folding.WANTED, folding.CUTOFF).with_fields()
+    events_read = ArchivedEvents(cast(Job, job), source, folding.WANTED, folding.CUTOFF).with_fields()
     frame = FrameFold.of(source, projection, events_read, sum(map(len, files)))
     for one in (ArchiveFold(plan, read, archive, spark), DriverFold(plan, read, archive), frame):
         with patch.object(shares, "ROWS_WITH_IDS", 5):  # so that several tasks have the events of an hour

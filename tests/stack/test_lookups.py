@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import serving_layer
 from batch_layer import read_archive
+from batch_layer.findings import look_now
 from batch_layer.plan import plan, plan_range
 from batch_layer.recompute import recompute
 from hourline import Project, load_project
@@ -26,6 +27,7 @@ from serving_layer.reports.drift import report_drift
 from speed_layer.import_files import find_history, import_files
 from speed_layer.spark_session import speed_session
 from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
 
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 FIELDS = """\
@@ -99,16 +101,16 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     with lease(project.workspace, "speed"), speed_session(project) as spark:
         for source in project.sources.values():
             import_files(spark, project, source, find_history(project, source, [str(history)]))
-    assert read(project, "by_maker") == expected(PLANES)
-    assert read(project, "by_upper") == expected(PLANES, upper=True)
+    assert read(project, "by_maker") == expected(always(PLANES))
+    assert read(project, "by_upper") == expected(always(PLANES), upper=True)
 
     leased = [PLANES[0], PLANES[1], {**PLANES[2], "maker": "Bombardier", "seats": 70}]
     write_planes(root, leased)
     newer = refresh(project, project.lookups["plane"], wall_clock).version
     assert newer
     recompute(project, plan(project))
-    assert read(project, "by_maker") == expected(leased, PLANES)
-    assert read(project, "by_upper") == expected(leased, PLANES, upper=True)
+    assert read(project, "by_maker") == expected(until_last(leased, PLANES))
+    assert read(project, "by_upper") == expected(until_last(leased, PLANES), upper=True)
     versions = {"airport": 1, "plane": newer.number}
     published = [json.loads(one.lookups or "") for one in read_coverage(project).published_since(BASE)]
     assert published
@@ -132,8 +134,47 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
         Path(file).unlink()
     monkeypatch.setattr(read_archive, "ROWS_OF_TASK", -1)
     recompute(project, plan_range(project, HourRange(BASE, LAST), ["by_maker"]))
-    assert read(project, "by_maker") == expected(PLANES[:1], PLANES)
+    assert read(project, "by_maker") == expected(until_last(PLANES[:1], PLANES))
     assert seats_changed(project) == seats_of(PLANES[:1]) - seats_of(PLANES)
+
+
+def test_a_micro_batch_uses_the_rows_of_its_time_and_the_last_good_ones(kafka: str, tmp_path: Path) -> None:
+    topics = {
+        f"sources/{name}.yaml": FILES[f"sources/{name}.yaml"].replace(f"topic: {name}", f"topic: looked_up_{name}")
+        for name in ("flights", "hops")
+    }
+    root = write_project(
+        tmp_path / "air",
+        {**FILES, **topics, "hourline.yaml": 'kafka: {bootstrap: "${KAFKA}"}\nspark: {master: "local[2]"}\n'},
+    )
+    write_planes(root, PLANES)
+    project = StackProject(root, kafka, {})
+    third = len(FLIGHTS) // 3
+    leased = [*PLANES[:2], {**PLANES[2], "maker": "Bombardier", "seats": 70}]
+
+    def drain(first: int, end: int | None) -> None:
+        for source in ("flights", "hops"):
+            project.send(source, ({**flight, "at": iso_text(flight["at"])} for flight in FLIGHTS[first:end]))
+        project.drain()
+
+    drain(0, third)
+    write_planes(root, leased)
+    drain(third, 2 * third)
+    (root / "planes.csv").unlink()
+    drain(2 * third, None)
+
+    def planes_of(number: int) -> list[dict[str, Any]]:
+        return PLANES if number < third else leased
+
+    assert read(project.project, "by_maker") == expected(planes_of)
+    assert read(project.project, "by_upper") == expected(planes_of, upper=True)
+    progress = find_progress(project.project, project.project.sources["flights"])
+    assert progress
+    assert [row.lookups for row in progress.rows(0, progress.sequence)] == [
+        {"airport": 1, "plane": version} for version in (1, 2, 2)
+    ]
+    (found,) = [one for one in look_now(project.project) if one.kind == "refused_lookup" and one.source == "flights"]
+    assert "planes.csv" in found.sentence
 
 
 def seats_changed(project: Project) -> int:
@@ -146,7 +187,7 @@ def seats_changed(project: Project) -> int:
 
 def seats_of(planes: list[dict[str, Any]]) -> int:
     """The seats of all closed hours."""
-    return sum(seats or 0 for hour, _, _, seats, _ in expected(planes) if hour < LAST)
+    return sum(seats or 0 for hour, _, _, seats, _ in expected(always(planes)) if hour < LAST)
 
 
 def write_planes(root: Path, planes: Iterable[Mapping[str, Any]]) -> None:
@@ -165,14 +206,23 @@ def read(project: Project, metric: str) -> Rows:
     return rows
 
 
-def expected(planes: list[dict[str, Any]], of_last: list[dict[str, Any]] | None = None, *, upper: bool = False) -> Rows:
-    """The rows by the given planes; those of the open hour by ``of_last``, if it is given."""
+def always(planes: list[dict[str, Any]]) -> Callable[[int], list[dict[str, Any]]]:
+    return lambda _: planes
+
+
+def until_last(planes: list[dict[str, Any]], of_last: list[dict[str, Any]]) -> Callable[[int], list[dict[str, Any]]]:
+    """Other planes in the open hour."""
+    return lambda number: of_last if FLIGHTS[number]["at"].replace(minute=0) == LAST else planes
+
+
+def expected(planes_of: Callable[[int], list[dict[str, Any]]], *, upper: bool = False) -> Rows:
+    """The rows by the planes that each flight, by its number, meets."""
     flights: Counter[tuple[Any, ...]] = Counter()
     seats: dict[tuple[Any, ...], int | None] = {}
     far: Counter[tuple[Any, ...]] = Counter()
-    for flight in FLIGHTS:
+    for number, flight in enumerate(FLIGHTS):
         hour = flight["at"].replace(minute=0)
-        plane = find(of_last if of_last and hour == LAST else planes, flight["tail"], flight["at"])
+        plane = find(planes_of(number), flight["tail"], flight["at"])
         home, away = ZONES.get(flight["origin"]), ZONES.get(flight["dest"])
         if upper and away is None:
             continue
