@@ -23,7 +23,10 @@ def lookups(
     ] = False,
     format: Format = ReportFormat.TEXT,
 ) -> None:
-    """List the lookups: the version that is used, its rows, and why the last refresh was refused, if it was."""
+    """List the lookups, with the version that is used.
+
+    It also says how many rows that has, and why the last refresh was refused, if it was.
+    """
     declared = load(project, workspace, makes_workspace=refresh)
     from hourline_core.lookups.refresh import read_state
     from hourline_core.lookups.refresh import refresh as read_again
