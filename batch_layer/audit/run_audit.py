@@ -87,7 +87,7 @@ class _Audit:
         self.compared: dict[str | None, list[Facts]] = {}
         """The facts about the events (under None), and about each metric."""
         self.rows: dict[str, Facts] = {}
-        """The results of each metric that has few, with the expectations on each row that follow from declarations."""
+        """The results of each metric that has few of them, with the expectations on each row."""
         self.evaluated: Mapping[int, Validation] = {}
         """By the identity of facts, what was found of them already."""
         self._source, self._events = staged.events.source, staged.events.archived
@@ -176,7 +176,7 @@ class _Audit:
         metric = aggregation.metric
         totals = self._staged.totals[metric.name]
         tables = self._tables_of(item)
-        # A list is compared with nothing here.
+        # Lists are not compared here.
         stored = without_lists(metric.model_copy(update={"measures": metric.stored_measures}))
         of_tiles = facts.compute_totals(connection, stored, item.rows)
         of_events = facts.compute_totals(connection, without_sketches(metric), totals.rows)

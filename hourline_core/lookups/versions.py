@@ -61,8 +61,8 @@ def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
 
 
 def commit_version(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVersion:
-    """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. What is older
-    than the lookup keeps is deleted.
+    """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. Versions that
+    were replaced longer than ``keep`` ago are deleted.
 
     Raises TableError, and ConflictError when another process commits a version at the same time.
     """

@@ -34,7 +34,7 @@ def open_database(
     """A connection with the tables of the newest snapshot, closed at the end of the block.
 
     Attached are those of ``needed`` that the snapshot has, such as ``hourline.metric_hours``, with what they need; or
-    all tables. What is needed may depend on the snapshot. Raises TableError.
+    all tables. ``needed`` may be a function of the snapshot. Raises TableError.
     """
     connection = connect()
     try:
