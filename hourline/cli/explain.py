@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hourline.cli.explain_lookups import describe_looked_up
 from hourline.cli.explain_window import say_window
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load, require_known
 from hourline.cli.output import number_text, say, say_facts, say_heading, say_json, say_table, shortest_path
@@ -102,6 +103,7 @@ def _say(explained: "Explanation") -> None:
         [
             ("declared", list(_describe_declaration(explained))),
             ("events", list(_events(explained))),
+            *describe_looked_up(explained.events.lookups),
             ("read at", list(_versions(explained))),
             ("audit", _audit(explained)),
         ]

@@ -158,10 +158,11 @@ def gaps_sql(source: Source, sequence: int) -> str:
 
 
 def started_sql(source: Source) -> str:
-    """A query: until, started, for ASOF JOIN. The row of a sequence is the first one whose ``until`` is not below
-    it.
+    """A query: until, started, lookups (if the source has some), for ASOF JOIN. The row of a sequence is the first one
+    whose ``until`` is not below it.
     """
-    return f"SELECT DISTINCT sequence AS until, started FROM {_progress(source)}"
+    lookups = ", lookups" if source.lookups else ""
+    return f"SELECT DISTINCT sequence AS until, started{lookups} FROM {_progress(source)}"
 
 
 def clocks_sql(source: Source, sequence: int) -> str:

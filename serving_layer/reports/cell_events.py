@@ -9,6 +9,7 @@ from hourline_core.model.decoding import describe_changes
 from hourline_core.model.scratch_columns import (
     DECODING,
     DUPLICATE,
+    EVENT_TIME,
     HOUR,
     OFFSET,
     PARTITION,
@@ -25,6 +26,7 @@ from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
 from serving_layer.reports.decoded_anew import DecodedAnew, find_decoded_anew
+from serving_layer.reports.looked_up import LookedUp, LookupKeys, find_looked_up
 from serving_layer.reports.quarantined import QuarantinedEvent, find_quarantined
 
 
@@ -107,6 +109,8 @@ class CellEvents(Described):
     """What today's declaration makes of the hour's records that another one has decoded. Null: no recompute has decoded
     them.
     """
+    lookups: list[LookedUp]
+    """What the events met in each lookup of the source."""
 
 
 def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellEvents:
@@ -129,8 +133,9 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     declared = {name.casefold() for name in declared_now.event_fields}
     own = ", ".join(
         f"{identifier(visible_name(column, declared))} AS {column}"
-        for column in (SEQUENCE, TOPIC_ID, TOPIC, PARTITION, OFFSET, DUPLICATE, HOUR)
+        for column in (SEQUENCE, TOPIC_ID, TOPIC, PARTITION, OFFSET, DUPLICATE, EVENT_TIME, HOUR)
     )
+    keys = LookupKeys(source)
     order = f"{SEQUENCE}, {TOPIC_ID}, {PARTITION}, {OFFSET}, coalesce({PLACE}, 0)"
     arrivals = f"PARTITION BY {identifier(identity)} ORDER BY {order}" if identity else ""
     repeated = (
@@ -148,12 +153,12 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
         SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,
-               started, decoding,
+               started, decoding, {", ".join([EVENT_TIME, *keys.names, *(["lookups"] if source.lookups else [])])},
                if(sequence <= {NO_CUTOFF if cutoff is None else cutoff}, 'final', 'provisional') AS layer
         FROM (
             SELECT {SEQUENCE} AS sequence, {TOPIC_ID} AS topic_id, {TOPIC} AS topic, {PARTITION} AS partition,
                    {OFFSET} AS "offset", {DUPLICATE} AS duplicate, {HOUR} AS hour, {SCRATCH_PREFIX}repeated AS repeated,
-                   coalesce({DECODING}, '') AS decoding
+                   coalesce({DECODING}, '') AS decoding, {", ".join([EVENT_TIME, *keys.columns])}
             FROM ({of_hour}) WHERE {cell.condition(columns, HOUR)}
         )
         -- Old progress is compacted: the row that holds a sequence is the next one.
@@ -187,6 +192,7 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         quarantined=find_quarantined(connection, cell),
         decodings=_decodings(connection, decodings),
         decoded_anew=decoded_anew,
+        lookups=find_looked_up(connection, cell, keys, stands=decoded_anew is None),
     )
 
 

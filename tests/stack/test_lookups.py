@@ -24,6 +24,7 @@ from hourline_core.lookups.refresh import refresh
 from hourline_core.model.hours import HourRange, iso_text, wall_clock
 from hourline_core.runtime.lease import lease
 from serving_layer.reports.drift import report_drift
+from serving_layer.reports.lineage import explain_number
 from speed_layer.import_files import find_history, import_files
 from speed_layer.spark_session import speed_session
 from tests.support.project_files import write_project
@@ -104,7 +105,7 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     assert read(project, "by_maker") == expected(always(PLANES))
     assert read(project, "by_upper") == expected(always(PLANES), upper=True)
 
-    leased = [PLANES[0], PLANES[1], {**PLANES[2], "maker": "Bombardier", "seats": 70}]
+    leased = [PLANES[0], PLANES[1], {**PLANES[2], "maker": "Bombardier", "seats": 70, "until": HALF}]
     write_planes(root, leased)
     newer = refresh(project, project.lookups["plane"], wall_clock).version
     assert newer
@@ -120,6 +121,10 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     assert [row.lookups for row in progress.rows(0, progress.sequence)] == [{"airport": 1, "plane": 1}]
 
     assert seats_changed(project) == seats_of(leased) - seats_of(PLANES)
+    assert met_planes(project) == expected_planes(until_last(leased, PLANES), newer.number)
+    shown = CliRunner().invoke(app, ["explain", "by_maker", iso_text(BASE), "--project", str(root)]).output
+    assert f"tail N2 (version {newer.number}): maker Bombardier, seats 70, since null, until {HALF:%Y-%m-%d}" in shown
+    assert f"tail null (version {newer.number}): null key; 1 event at history.jsonl[0] offset 14" in shown
 
     # A recount takes the versions that were used, which are not the newest ones any more.
     write_planes(root, PLANES[:1])
@@ -132,6 +137,8 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     (of_plane,) = (Path(project.tables) / "lookups/plane").iterdir()
     for file in DeltaTable(of_plane, version=newer.number).file_uris():
         Path(file).unlink()
+    missed = {one for hour, *_, one in met_planes(project) if hour < LAST}
+    assert missed == {"version not kept", "null key"}
     monkeypatch.setattr(read_archive, "ROWS_OF_TASK", -1)
     recompute(project, plan_range(project, HourRange(BASE, LAST), ["by_maker"]))
     assert read(project, "by_maker") == expected(until_last(PLANES[:1], PLANES))
@@ -188,6 +195,40 @@ def seats_changed(project: Project) -> int:
 def seats_of(planes: list[dict[str, Any]]) -> int:
     """The seats of all closed hours."""
     return sum(seats or 0 for hour, _, _, seats, _ in expected(always(planes)) if hour < LAST)
+
+
+def met_planes(project: Project) -> Counter[tuple[Any, ...]]:
+    """By hour, tail, version of the lookup, maker and reason, the events as `explain` tells of them."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    with serving_layer.connect(project) as connection:
+        for hour in {flight["at"].replace(minute=0) for flight in FLIGHTS}:
+            home, away, plane = sorted(
+                explain_number(connection, "by_maker", hour).events.lookups, key=lambda one: one.lookup
+            )
+            assert [one.name for one in (home, away, plane)] == ["home", "away", "plane"]
+            assert (home.unmatched, home.null_keys) == (0, 0)
+            assert away.unmatched == sum(
+                flight["dest"] == "XXX" for flight in FLIGHTS if flight["at"].replace(minute=0) == hour
+            )
+            assert plane.matched == sum(one.events for one in plane.rows if one.row)
+            for one in plane.rows:
+                found[hour, one.key["tail"], one.version, (one.row or {}).get("maker"), one.missed] += one.events
+    return found
+
+
+def expected_planes(
+    planes_of: Callable[[int], list[dict[str, Any]]], version_of_final: int
+) -> Counter[tuple[Any, ...]]:
+    met: Counter[tuple[Any, ...]] = Counter()
+    for number, flight in enumerate(FLIGHTS):
+        hour = flight["at"].replace(minute=0)
+        plane = find(planes_of(number), flight["tail"], flight["at"])
+        version = 1 if hour == LAST else version_of_final
+        has_key = any(one["tail"] == flight["tail"] for one in planes_of(number))
+        reason = "not valid then" if has_key else "no row" if flight["tail"] else "null key"
+        missed = None if plane else reason
+        met[hour, flight["tail"], version, plane and plane["maker"], missed] += 1
+    return met
 
 
 def write_planes(root: Path, planes: Iterable[Mapping[str, Any]]) -> None:
