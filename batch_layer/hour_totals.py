@@ -15,6 +15,16 @@ from hourline_core.model import Metric
 
 
 @dataclass(frozen=True)
+class LookedUpCounts:
+    """By hour (UTC), the numbers of archived events that met no row of a lookup."""
+
+    null_keys: Mapping[datetime, int]
+    """Those with a null in their key."""
+    no_row: Mapping[datetime, int]
+    """Those with a null in their key, and all others without a row."""
+
+
+@dataclass(frozen=True)
 class HourTotals:
     """What one metric counts in each hour, over all of its dimensions. An hour without events counts nothing."""
 
@@ -36,6 +46,8 @@ class HourTotals:
     """
     failures: Mapping[datetime, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """By hour, some of the events in quarantine: their addresses, and why a class fails for them."""
+    looked_up: Mapping[str, LookedUpCounts] = field(default_factory=dict)
+    """By what the source calls it, each lookup that a metric of the job names."""
 
 
 def no_totals(aggregation: AggregationPlan) -> HourTotals:

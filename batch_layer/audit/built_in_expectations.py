@@ -16,11 +16,14 @@ import pyarrow as pa
 from batch_layer.audit.declared_expectations import Check
 from batch_layer.audit.facts import ArchivedCounts
 from batch_layer.audit.history_bounds import Known, compute_bounds, is_number
-from batch_layer.hour_totals import HourTotals, doubles, without_sketches
+from batch_layer.hour_totals import HourTotals, LookedUpCounts, doubles, without_sketches
 from hourline_core.aggregates import TOLERANCE, aggregate_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model import Metric, Source
 from hourline_core.model.hours import hour_text
+
+NO_LOOKUPS: Mapping[str, LookedUpCounts] = {}
+"""Of a source without lookups, or an hour without events."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,15 @@ class Facts:
 
 
 def compare_source(
-    source: Source, archived: ArchivedCounts, in_progress: Mapping[datetime, int], hours: Sequence[datetime]
+    source: Source,
+    archived: ArchivedCounts,
+    in_progress: Mapping[datetime, int],
+    hours: Sequence[datetime],
+    looked_up: Mapping[str, LookedUpCounts] = NO_LOOKUPS,
 ) -> Facts:
-    """The archive compared with progress, and the events with their declaration."""
+    """The archive compared with progress, and the events with their declaration. ``looked_up`` is what they met in
+    lookups, which is told and always fulfilled.
+    """
     required = source.required_fields
     frame = pd.DataFrame(
         {
@@ -56,7 +65,19 @@ def compare_source(
         frame["events that are rejected now"] = [archived.decoded.dropped[hour] for hour in hours]
         none = _expect_zero("events that are rejected now")
         checks.append(Check(none.type, none.parameters, "warn"))
-    return Facts(frame, [*checks, *(_expect_zero(f"events without {name}") for name in required)])
+    checks += [_expect_zero(f"events without {name}") for name in required]
+    for name, counts in looked_up.items():
+        frame["no events"] = [0] * len(hours)
+        frame["all events in the archive"] = [archived.all_events(hour) for hour in hours]
+        for words, numbers in (
+            (f"events without a row in {name}", counts.no_row),
+            (f"events with a null key for {name}", counts.null_keys),
+        ):
+            frame[words] = [numbers.get(hour, 0) for hour in hours]
+            one = _expect_at_least("all events in the archive", words)
+            # By its band, the number is told, and not only whether it fits.
+            checks.append(Check(one.type, one.parameters, band=(words, "no events", "all events in the archive")))
+    return Facts(frame, checks)
 
 
 def compare_metric(

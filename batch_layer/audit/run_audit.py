@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache, cached_property, partial
 
 from batch_layer.audit import facts
-from batch_layer.audit.built_in_expectations import Facts, compare_metric, compare_source, expect_of_rows
+from batch_layer.audit.built_in_expectations import NO_LOOKUPS, Facts, compare_metric, compare_source, expect_of_rows
 from batch_layer.audit.declared_expectations import Check, build_checks
 from batch_layer.audit.event_expectations import validate_events
 from batch_layer.audit.facts import ArchivedCounts, count_archived, count_decoded
@@ -20,7 +20,7 @@ from batch_layer.audit.history_bounds import read_past_values
 from batch_layer.audit.validator import Validation, Validator
 from batch_layer.audit.volume import Arrivals, compare_volume, read_arrivals
 from batch_layer.audit.window_results import validate_windows
-from batch_layer.hour_totals import without_sketches
+from batch_layer.hour_totals import LookedUpCounts, without_sketches
 from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import Layout
@@ -105,6 +105,11 @@ class _Audit:
         return read_arrivals(self._connection, self._source, self._staged.events.cutoff, first, last, days)
 
     @property
+    def _looked_up(self) -> Mapping[str, LookedUpCounts]:
+        """What the events met in lookups. All metrics were folded from the same events."""
+        return next((totals.looked_up for totals in self._staged.totals.values()), NO_LOOKUPS)
+
+    @property
     def _validator(self) -> Validator:
         """That of the job, which is created on first use."""
         return self._make_validator()
@@ -142,7 +147,7 @@ class _Audit:
         archived = self._count_archived()
         arrivals = self._arrivals
         self.compared[None] = [
-            compare_source(source, archived, arrivals.arrived, hours),
+            compare_source(source, archived, arrivals.arrived, hours, self._looked_up),
             compare_volume(source, arrivals, archived.duplicates, hours),
         ]
         self._archived = archived

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -16,6 +17,7 @@ from hourline_core.compute.projection import ProjectedMetric, Projection
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import stored_names
 from hourline_core.model import Metric, Source
+from hourline_core.model.expressions import column_names
 from hourline_core.model.scratch_columns import (
     EVENT_TIME,
     HOUR,
@@ -24,6 +26,7 @@ from hourline_core.model.scratch_columns import (
     OFFSET,
     PARTITION,
     PLACE,
+    SCRATCH_PREFIX,
     SEQUENCE,
     TOPIC,
     TOPIC_ID,
@@ -58,6 +61,15 @@ class FoldedMetric:
     """The measures that add doubles, with the columns that these are in."""
 
 
+class LookedUpColumns(NamedTuple):
+    """Boolean columns of events that say what they met in a lookup."""
+
+    null_key: str
+    """Whether a part of the key is null."""
+    no_row: str
+    """Whether the event has no row, for this or another reason."""
+
+
 @dataclass(frozen=True)
 class FoldPlan:
     """How tasks fold the archived events of ``source``."""
@@ -70,11 +82,14 @@ class FoldPlan:
     are the first conditions of each metric.
     """
     metrics: Mapping[str, FoldedMetric]
+    lookups: Mapping[str, "LookedUpColumns"] = field(default_factory=dict)
+    """By what the source calls it, each lookup that the metrics name."""
 
     @property
     def columns(self) -> list[str]:
         """The columns that events need, in the order of their names."""
         needed = {HOUR, *self.required, *((ID, SEQUENCE, *ADDRESS) if self.source.id else ())}
+        needed |= {*chain(*self.lookups.values())}
         for metric in self.metrics.values():
             needed |= {*metric.tiles.conditions, *metric.tiles.keys.values(), *chain(*metric.tiles.values.values())}
             needed |= {*metric.totals.conditions}
@@ -115,7 +130,31 @@ def plan_fold(source: Source, projection: Projection) -> FoldPlan:
         list(source.required_fields),
         (*first, *where),
         {one.aggregation.metric.name: _folded(one, first) for one in projection.metrics.values()},
+        {
+            name: LookedUpColumns(f"{SCRATCH_PREFIX}null_key_{name}", f"{SCRATCH_PREFIX}no_row_{name}")
+            for name in _named_lookups(source, projection)
+        },
     )
+
+
+def looked_up_expressions(plan: FoldPlan) -> dict[str, str]:
+    """The columns of the lookups of ``plan``, in Spark SQL over the events of its source."""
+    found = {}
+    for name, columns in plan.lookups.items():
+        keys = [f"({text}) IS NULL" for text in plan.source.lookups[name].key]
+        found[columns.null_key] = " OR ".join(keys)
+        # No row has a null in its key.
+        found[columns.no_row] = f"{name}.{plan.source.lookup_of(name).key[0]} IS NULL"
+    return found
+
+
+def _named_lookups(source: Source, projection: Projection) -> list[str]:
+    """The lookups that the expressions of the metrics name."""
+    named = {name for _, text in projection.expressions.values() for name in column_names(text)}
+    for field_name, text in reversed(source.derived.items()):  # A derived field may use earlier ones.
+        if field_name.casefold() in named:
+            named |= column_names(text)
+    return [name for name in source.lookups if name.casefold() in named]
 
 
 def plan_read(
@@ -134,6 +173,7 @@ def plan_read(
     """
     source = plan.source
     wanted = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
+    wanted |= {name: (source, text) for name, text in looked_up_expressions(plan).items()}
     expressions = translate_all(wanted)
     there = pa.schema(archive.schema().to_arrow())
     if expressions is None or ArchiveDecodings.of(archive, source).others or PLACE not in there.names:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.folding.failures import list_first
-from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold
+from batch_layer.folding.plan import FoldPlan, ReadPlan, looked_up_expressions, plan_fold
 from batch_layer.folding.shares import divide_archive, number_of_tasks
 from batch_layer.folding.tasks import (
     COUNTED,
@@ -27,7 +27,7 @@ from batch_layer.folding.tasks import (
     work_on_shares,
 )
 from batch_layer.folding.totals import add_up_states
-from batch_layer.hour_totals import HourTotals, magnitudes
+from batch_layer.hour_totals import HourTotals, LookedUpCounts, magnitudes
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.projection import Projection
@@ -122,6 +122,9 @@ class FrameFold:
         there = {name.casefold() for name in projected.columns}
         # A field that was declared after the last micro-batch is no column yet.
         missing = {name: F.lit(None).cast("string") for name in plan.required if name.casefold() not in there}
+        if plan.lookups:
+            flags = [F.expr(attempt(text)).alias(name) for name, text in looked_up_expressions(plan).items()]
+            projected = with_derived(projected, source).select(*projected.columns, *flags)
         chosen = projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in plan.columns))
         return cls(plan, chosen, rows)
 
@@ -167,6 +170,10 @@ def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
                 metric.tiles.aggregation, rows, _add_up([table for one in told for table in one.absolute])
             ),
             failures=list_first(table for one in told for table in one.failures),
+            looked_up={
+                lookup: LookedUpCounts(read.get(columns.null_key, {}), read.get(columns.no_row, {}))
+                for lookup, columns in plan.lookups.items()
+            },
         )
         tiles = [metric.tiles.aggregation.schema.empty_table(), *(table for one in told for table in one.tiles)]
         for one in told:

@@ -54,7 +54,9 @@ class FoldedShare:
     """What a task tells. An hour may have several rows in each table."""
 
     read: list[pa.Table] = field(default_factory=list)
-    """HOUR, READ, and the number of events without each required field."""
+    """HOUR, READ, and the numbers of events without each required field, and of those that are true in each column of
+    the lookups.
+    """
     metrics: dict[str, "FoldedEvents"] = field(default_factory=dict)
     """By name. There are none without events."""
 
@@ -126,8 +128,11 @@ class _Folder:
         self._connection = connect()
         root = connect_for_folds(metric.tiles.aggregation.metric for metric in plan.metrics.values())
         self._tiles = {name: Fold(root, metric.tiles) for name, metric in plan.metrics.items()}
-        without = "".join(f", count(*) - count({identifier(name)})" for name in plan.required)
-        self._read = f"SELECT {HOUR}, count(*){without} FROM rows GROUP BY 1"
+        counts = [f"count(*) - count({identifier(name)})" for name in plan.required]
+        flags = [*chain(*plan.lookups.values())]
+        counts += [f"count(*) FILTER ({identifier(name)})" for name in flags]
+        self._read = f"SELECT {', '.join([HOUR, 'count(*)', *counts])} FROM rows GROUP BY 1"
+        self._counted = [HOUR, READ, *plan.required, *flags]
 
     def fold(self, tables: Iterable[pa.Table], folded: FoldedShare) -> None:
         """Add the events ``tables``. All events of an id and hour are among them."""
@@ -142,7 +147,7 @@ class _Folder:
     def _count_read(self, tables: Iterable[pa.Table], folded: FoldedShare) -> Iterator[pa.Table]:
         for rows in filter(len, tables):
             counts = query(self._connection, self._read, rows)
-            folded.read.append(counts.rename_columns([HOUR, READ, *self._plan.required]))
+            folded.read.append(counts.rename_columns(self._counted))
             yield rows
 
     def _fold_metric(self, name: str, events: pa.Table, folded: FoldedEvents) -> None:

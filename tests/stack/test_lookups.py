@@ -126,6 +126,9 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     assert f"tail N2 (version {newer.number}): maker Bombardier, seats 70, since null, until {HALF:%Y-%m-%d}" in shown
     assert f"tail null (version {newer.number}): null key; 1 event at history.jsonl[0] offset 14" in shown
 
+    missed = expected_misses(until_last(leased, PLANES))
+    assert misses(project, "flights") == misses(project, "hops") == missed
+
     # A recount takes the versions that were used, which are not the newest ones any more.
     write_planes(root, PLANES[:1])
     refresh(project, project.lookups["plane"], wall_clock)
@@ -137,12 +140,13 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     (of_plane,) = (Path(project.tables) / "lookups/plane").iterdir()
     for file in DeltaTable(of_plane, version=newer.number).file_uris():
         Path(file).unlink()
-    missed = {one for hour, *_, one in met_planes(project) if hour < LAST}
-    assert missed == {"version not kept", "null key"}
+    reasons = {one for hour, *_, one in met_planes(project) if hour < LAST}
+    assert reasons == {"version not kept", "null key"}
     monkeypatch.setattr(read_archive, "ROWS_OF_TASK", -1)
     recompute(project, plan_range(project, HourRange(BASE, LAST), ["by_maker"]))
     assert read(project, "by_maker") == expected(until_last(PLANES[:1], PLANES))
     assert seats_changed(project) == seats_of(PLANES[:1]) - seats_of(PLANES)
+    assert misses(project, "flights") == expected_misses(until_last(PLANES[:1], PLANES))
 
 
 def test_a_micro_batch_uses_the_rows_of_its_time_and_the_last_good_ones(kafka: str, tmp_path: Path) -> None:
@@ -229,6 +233,27 @@ def expected_planes(
         missed = None if plane else reason
         met[hour, flight["tail"], version, plane and plane["maker"], missed] += 1
     return met
+
+
+def misses(project: Project, source: str) -> dict[tuple[datetime, str], int]:
+    """By hour and words, the numbers of events that met no plane, as the newest audit tells them."""
+    with serving_layer.connect(project) as connection:
+        words = "split_part(about, ', ', 2)"
+        found = connection.sql(f"""
+            SELECT hour, {words} AS words, arg_max(observed, audited)::INTEGER FROM quality
+            WHERE source = '{source}' AND metric IS NULL AND success AND words LIKE '% plane' GROUP BY ALL""").fetchall()
+    return {(hour, words): number for hour, words, number in found}
+
+
+def expected_misses(planes_of: Callable[[int], list[dict[str, Any]]]) -> dict[tuple[datetime, str], int]:
+    found: Counter[tuple[datetime, str]] = Counter()
+    for number, flight in enumerate(FLIGHTS):
+        if (hour := flight["at"].replace(minute=0)) < LAST:
+            found[hour, "events without a row in plane"] += (
+                find(planes_of(number), flight["tail"], flight["at"]) is None
+            )
+            found[hour, "events with a null key for plane"] += flight["tail"] is None
+    return dict(found)
 
 
 def write_planes(root: Path, planes: Iterable[Mapping[str, Any]]) -> None:
