@@ -21,6 +21,9 @@ from hourline_core.sql.user_functions import install_functions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NO_LOOKUPS: Mapping[str, PinnedLookup] = {}
+"""A job uses all of them at their newest versions."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -85,10 +88,14 @@ class Job:
 
 @contextmanager
 def open_job(
-    project: Project, planned: list[PlannedHour], clock: Clock, spark: Callable[[], "SparkSession"]
+    project: Project,
+    planned: list[PlannedHour],
+    clock: Clock,
+    spark: Callable[[], "SparkSession"],
+    lookups: Mapping[str, PinnedLookup] = NO_LOOKUPS,
 ) -> Iterator[Job]:
     """A job over those hours of ``planned`` that no other process has published meanwhile. Its tables are attached
-    within the block. Raises TableError.
+    within the block. ``lookups`` are those that it does not use at their newest versions. Raises TableError.
     """
     with open_database(project, clock) as (database, snapshot):
         install_functions(database, (tables.metric for tables in snapshot.metrics))
@@ -97,7 +104,7 @@ def open_job(
         left_out = [item for item, now in pairs if _is_done_since(item, now)]
         # An event may have come since, so that Spark is needed after all.
         hours = [replace(item, events=now.events) for item, now in pairs if not _is_done_since(item, now)]
-        yield Job(project, hours, left_out, database, snapshot, clock, spark)
+        yield Job(project, hours, left_out, database, snapshot, clock, spark, pinned={**lookups})
 
 
 def join_moved_hours(job: Job) -> Job:

@@ -1,5 +1,6 @@
 """``recompute``: computes hours again from the archived events, and publishes them."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,8 @@ from hourline_core.model.hours import parse_range, wall_clock
 if TYPE_CHECKING:
     from batch_layer.plan import PlannedHour
     from batch_layer.publish import Recomputed
+    from hourline_core.lookups.join import PinnedLookup
+    from hourline_core.model import Project
 
 
 def recompute(
@@ -47,6 +50,15 @@ def recompute(
     ] = None,
     include_open: IncludeOpen = False,
     skip_open: SkipOpen = False,
+    lookups_as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--lookups-as-of",
+            metavar="TOKEN|TIME",
+            help="Use the rows that lookups had then: at the token of an answer, or a time such as 2026-03-02T10:00 "
+            "(UTC). By default, the newest ones.",
+        ),
+    ] = None,
     results: Results = None,
     since: Since = None,
 ) -> None:
@@ -69,6 +81,7 @@ def recompute(
 
     metrics = chosen_metrics(declared, metric)
     began = wall_clock()
+    lookups = _pin_lookups(declared, lookups_as_of, began)
     choose_range = parse_range if any_hour else past_range
     hours = None if start is None or end is None else choose_range(start, end)
 
@@ -106,7 +119,8 @@ def recompute(
                 on_decoded=report_decoded,
                 plan_again=make_plan if hours is None or include_open else plan_closed,
                 on_progress=move,
-                command=command_text("recompute", start, end, metric, problem),
+                command=command_text("recompute", start, end, metric, problem, lookups_as_of),
+                lookups=lookups,
             )
     if not planned and not done:
         say(nothing_in(hours, all_open=bool(skipped)))
@@ -118,3 +132,13 @@ def recompute(
     exit_if_blocked(done)
     if hours is None and problem is None and any(one.fails for one in findings):
         raise typer.Exit(FOUND)
+
+
+def _pin_lookups(project: "Project", as_of: str | None, now: datetime) -> "dict[str, PinnedLookup]":
+    """By name, the lookups that are not used at their newest versions. Raises UsageError, TableError."""
+    if as_of is None:
+        return {}
+    from hourline_core.lookups.as_of import pin_as_of
+    from hourline_core.lookups.pinning import names_of
+
+    return pin_as_of(project, {name for source in project.sources.values() for name in names_of(source)}, as_of, now)

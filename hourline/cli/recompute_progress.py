@@ -46,9 +46,14 @@ def hours_and_events(done: int, events: int) -> str:
 
 
 def command_text(
-    name: str, start: str | None, end: str | None, metrics: Sequence[str] | None = None, problem: str | None = None
+    name: str,
+    start: str | None,
+    end: str | None,
+    metrics: Sequence[str] | None = None,
+    problem: str | None = None,
+    lookups_as_of: str | None = None,
 ) -> str:
     """A command that recomputes, with what it was asked for, for those who see it run."""
     options = [("--from", start), ("--to", end), *(("--metric", metric) for metric in metrics or ())]
-    options.append(("--problem", problem))
+    options += [("--problem", problem), ("--lookups-as-of", lookups_as_of)]
     return join(["hourline", name, *(word for option in options if option[1] for word in option if word)])

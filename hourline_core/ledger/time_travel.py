@@ -13,7 +13,7 @@ hours that had events above their cutoff are `missing`. All others are final, as
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 
 from deltalake import DeltaTable
@@ -120,6 +120,19 @@ def moment_of(project: Project, token: AnswerToken) -> datetime | None:
         for row in Progress(open_table(layout.progress(project.sources[name]), options)).rows_of(sequence)
     ]
     return max(finished, default=None)
+
+
+def published_at(project: Project, token: AnswerToken) -> datetime | None:
+    """When the publication of ``token`` was committed (UTC). None: it has none. Raises TableError, and UsageError if
+    it is no longer known.
+    """
+    if token.publication is None:
+        return None
+    commits = open_table(Layout.of(project).coverage, project.settings.storage_options).history()
+    found = next((one["timestamp"] for one in commits if one["version"] == token.publication), None)
+    if found is None:
+        raise _gone(project, token.publication)
+    return datetime.fromtimestamp(found / 1000, UTC)
 
 
 def token_at(project: Project, moment: datetime) -> AnswerToken:

@@ -6,4 +6,5 @@ versions.py    the Delta table of ours with each content that a refresh has read
 refresh.py     reads a table again, and commits what is new
 join.py        finds the rows that events have
 pinning.py     which versions a job or a micro-batch uses
+as_of.py       which versions were the newest ones at an earlier moment
 """

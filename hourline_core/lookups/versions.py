@@ -1,8 +1,10 @@
 """The table of ours with the rows of a lookup. Each content that was read is a version of it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -22,6 +24,8 @@ from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
 
 _CONTENT = "hourline-lookup"
 """The application id under which a commit records its own version. Others, such as a vacuum's, change no row."""
+_ROWS = "hourline.rows"
+"""In the history of the table, the number of rows of a version. Other commits have none."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,17 @@ def find_newest(layout: Layout, lookup: Lookup) -> LookupVersion | None:
     """The newest version. None: the table was never read. Raises TableError."""
     uri = layout.lookup(lookup)
     return _newest(open_table(uri, layout.storage_options)) if exists(uri, layout.storage_options) else None
+
+
+def find_version_at(layout: Layout, lookup: Lookup, moment: datetime) -> LookupVersion | None:
+    """The version that was the newest one at ``moment`` (UTC), as far back as the log of the table goes. None: there
+    was none. Raises TableError.
+    """
+    uri = layout.lookup(lookup)
+    if not exists(uri, layout.storage_options):
+        return None
+    told = (one for one in open_table(uri, layout.storage_options).history() if _ROWS in one)
+    return next((found for one in told if (found := _version(one)).committed <= moment), None)
 
 
 def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
@@ -91,6 +106,10 @@ def _newest(table: DeltaTable) -> LookupVersion | None:
     number = table.transaction_version(_CONTENT)
     if number is None:
         return None
-    told = next(one for one in table.history() if one["version"] == number)
+    return _version(next(one for one in table.history() if one["version"] == number))
+
+
+def _version(told: Mapping[str, Any]) -> LookupVersion:
+    """A version by its entry in the history of the table."""
     committed = datetime.fromtimestamp(told["timestamp"] / 1000, UTC)
-    return LookupVersion(number, committed, int(told["hourline.rows"]))
+    return LookupVersion(told["version"], committed, int(told[_ROWS]))

@@ -104,6 +104,8 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
             import_files(spark, project, source, find_history(project, source, [str(history)]))
     assert read(project, "by_maker") == expected(always(PLANES))
     assert read(project, "by_upper") == expected(always(PLANES), upper=True)
+    with serving_layer.connect(project) as connection:
+        first = connection.token
 
     leased = [PLANES[0], PLANES[1], {**PLANES[2], "maker": "Bombardier", "seats": 70, "until": HALF}]
     write_planes(root, leased)
@@ -148,6 +150,11 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     assert seats_changed(project) == seats_of(PLANES[:1]) - seats_of(PLANES)
     assert misses(project, "flights") == expected_misses(until_last(PLANES[:1], PLANES))
 
+    recompute_as_of(root, first)
+    assert read(project, "by_maker") == expected(always(PLANES))
+    assert read(project, "by_upper") == expected(always(PLANES), upper=True)
+    assert {one.lookups for one in read_coverage(project).published_since(BASE)} == {'{"airport": 1, "plane": 1}'}
+
 
 def test_a_micro_batch_uses_the_rows_of_its_time_and_the_last_good_ones(kafka: str, tmp_path: Path) -> None:
     topics = {
@@ -186,6 +193,13 @@ def test_a_micro_batch_uses_the_rows_of_its_time_and_the_last_good_ones(kafka: s
     ]
     (found,) = [one for one in look_now(project.project) if one.kind == "refused_lookup" and one.source == "flights"]
     assert "planes.csv" in found.sentence
+
+
+def recompute_as_of(root: Path, token: str) -> None:
+    """Recompute all closed hours with the lookups of an answer."""
+    arguments = ["--from", iso_text(BASE), "--to", iso_text(LAST), "--lookups-as-of", token, "--project", str(root)]
+    done = CliRunner().invoke(app, ["recompute", *arguments])
+    assert done.exit_code == 0, done.output
 
 
 def seats_changed(project: Project) -> int:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hourline_core.errors import TableError
+from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.as_of import pin_as_of
 from hourline_core.lookups.pinning import (
     RefreshedLookups,
     find_pinned,
@@ -16,7 +17,11 @@ from hourline_core.lookups.pinning import (
     versions_text,
 )
 from hourline_core.model import Source
-from tests.unit.lookups.test_refresh import CSV, NOON, declare, write_csv
+from hourline_core.model.hours import wall_clock
+from hourline_core.storage.opening import open_table
+from hourline_core.storage.vacuum import vacuum
+from hourline_core.storage.version_retention import KEPT_HOURS
+from tests.unit.lookups.test_refresh import CSV, NOON, declare, refresh_plane, write_csv
 
 SOURCE = Source.model_validate(
     {
@@ -62,6 +67,40 @@ def test_a_job_uses_the_newest_version_and_reads_a_table_that_was_never_read(tmp
     assert pin_recorded(source, Layout.of(project), versions_of(text)) == first
     assert pin_recorded(source, Layout.of(project), versions_of(None)) == first, "no value mattered"
     assert versions_text({}) is None
+
+
+def test_a_job_can_use_the_versions_of_an_earlier_time(tmp_path: Path) -> None:
+    project, known = declare(tmp_path, **write_csv(tmp_path)), []
+    for seats in ("55", "56", "57"):
+        (tmp_path / "planes.csv").write_text(CSV.replace("55", seats))
+        version = refresh_plane(project).version
+        assert version
+        known.append(version)
+    vacuum(open_table(Layout.of(project).lookup(project.lookups["plane"]), {}), KEPT_HOURS)  # which is no version
+    now = wall_clock()
+
+    def pin(text: str) -> int:
+        return pin_as_of(project, ["plane"], text, now)["plane"].version
+
+    for version in known:
+        assert pin(version.committed.isoformat()) == version.number
+        assert pin((version.committed + timedelta(microseconds=1)).isoformat()) == version.number
+    assert pin(now.isoformat()) == known[-1].number
+    before = (known[0].committed - timedelta(microseconds=1)).isoformat()
+    with pytest.raises(UsageError, match=r"lookup 'plane' has no version of .*: it was not read before"):
+        pin(before)
+    with pytest.raises(UsageError, match="lies in the future"):
+        pin((now + timedelta(seconds=1)).isoformat())
+    with pytest.raises(UsageError, match="neither a token nor a time"):
+        pin("yesterday")
+    with pytest.raises(UsageError, match="nothing had been processed at p0"):
+        pin("p0")
+    with pytest.raises(UsageError, match="there is no source 'flights'"):
+        pin("p0-flights.3")
+    for file in open_table(Layout.of(project).lookup(project.lookups["plane"]), {}, known[0].number).file_uris():
+        Path(file).unlink()
+    with pytest.raises(UsageError, match="or that version is no longer kept"):
+        pin(known[0].committed.isoformat())
 
 
 def test_without_any_version_the_sentence_says_why(tmp_path: Path) -> None:
