@@ -38,6 +38,7 @@ Replay = Callable[[list[datetime]], Replayed]
 
 def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -> Replayed:
     """Compute ``hours`` (UTC) of ``served`` again, up to the sequence ``cutoff``. Starts Spark unless it runs."""
+    job.spark()  # Conditions on its columns cannot be made before it runs.
     source = served.source
     covered = job.snapshot.coverage.of(served.metric.name, served.declaration).covered(hours)
     lookups = read_served_lookups(job, source, hours, cutoff, covered)
