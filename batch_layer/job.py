@@ -11,6 +11,7 @@ import duckdb
 from batch_layer.decoding.changed_hours import ChangedHours, read_changed_hours
 from batch_layer.plan import FORCED, PlannedHour, list_hours
 from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.lookups.as_of import LookupsAsOf
 from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.pinning import names_of, pin_newest
 from hourline_core.model import DeclaredMetric, Metric, Project, Source
@@ -20,9 +21,6 @@ from hourline_core.sql.user_functions import install_functions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NO_LOOKUPS: Mapping[str, PinnedLookup] = {}
-"""A job uses all of them at their newest versions."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,8 @@ class Job:
     """By source, what became of its records that other declarations have decoded."""
     pinned: dict[str, PinnedLookup] = field(default_factory=dict)
     """By name, the lookups that were asked for. All steps of the job use one version of each."""
+    lookups_as_of: datetime | None = None
+    """The moment (UTC) whose newest versions they are. None: they are the newest ones of all."""
     at_once: Mapping[str, Collection[datetime]] = field(default_factory=dict)
     """By metric, the hours (UTC) between which events move. Either all of them are published, or none."""
 
@@ -92,10 +92,10 @@ def open_job(
     planned: list[PlannedHour],
     clock: Clock,
     spark: Callable[[], "SparkSession"],
-    lookups: Mapping[str, PinnedLookup] = NO_LOOKUPS,
+    lookups: LookupsAsOf | None = None,
 ) -> Iterator[Job]:
     """A job over those hours of ``planned`` that no other process has published meanwhile. Its tables are attached
-    within the block. ``lookups`` are those that it does not use at their newest versions. Raises TableError.
+    within the block. ``lookups`` are those that it uses. None: at their newest versions. Raises TableError.
     """
     with open_database(project, clock) as (database, snapshot):
         install_functions(database, (tables.metric for tables in snapshot.metrics))
@@ -104,7 +104,8 @@ def open_job(
         left_out = [item for item, now in pairs if _is_done_since(item, now)]
         # An event may have come since, so that Spark is needed after all.
         hours = [replace(item, events=now.events) for item, now in pairs if not _is_done_since(item, now)]
-        yield Job(project, hours, left_out, database, snapshot, clock, spark, pinned={**lookups})
+        pinned, as_of = ({**lookups.pinned}, lookups.moment) if lookups else ({}, None)
+        yield Job(project, hours, left_out, database, snapshot, clock, spark, pinned=pinned, lookups_as_of=as_of)
 
 
 def join_moved_hours(job: Job) -> Job:

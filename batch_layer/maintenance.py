@@ -26,7 +26,7 @@ from hourline_core.ledger.coverage_rows import CompactedFinal
 from hourline_core.ledger.decoded_tables import list_decoded
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.report_pages import SHOWN
-from hourline_core.ledger.unfinished_publication import drop_unpublished
+from hourline_core.ledger.unfinished_publication import leave_none_open
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
@@ -164,7 +164,7 @@ class Maintenance:
         kept = self._versions_in_use()
         if list_vacuumable(maintenance.table, self.kept_hours, kept):
             if not self.dry_run:
-                self._leave_no_publication_open(maintenance.table)
+                leave_none_open(self._layout, maintenance.table)
             maintenance.vacuum(self.kept_hours, kept)
         return self._with_checkpoint(maintenance)
 
@@ -196,17 +196,8 @@ class Maintenance:
         self._commit(table, coverage.with_compacted(row), {"compacted": f"final/{metric}/{declaration}"})
 
     def _commit(self, coverage: DeltaTable, rows: pa.Table, metadata: dict[str, str]) -> None:
-        self._leave_no_publication_open(coverage)
+        leave_none_open(self._layout, coverage)
         commits.overwrite(coverage, rows, None, metadata)
-
-    def _leave_no_publication_open(self, coverage: DeltaTable) -> None:
-        """Delete what an unfinished publication has left. The next version of coverage is no publication, and those
-        rows would seem to belong to it.
-        """
-        for uri in (self._layout.drift, self._layout.quality):
-            kept = self._open(uri)
-            drop_unpublished(kept, coverage)
-            commits.fence(kept)
 
     def _with_checkpoint(self, maintenance: TableMaintenance) -> list[str]:
         if maintenance.done and not self.dry_run:

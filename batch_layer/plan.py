@@ -1,11 +1,13 @@
-"""Plans the hours to recompute, and says why: closed hours that were never covered, were revised since, or belong to a
-new or changed metric.
+"""Plans the hours to recompute, and says why: closed hours that were never covered, were revised since, belong to a
+new or changed metric, or whose events meet other rows of a lookup since.
 
 A blocked hour is planned again once it may pass: after new events, with other expectations, by another decoding of its
 records, or if the audit itself had failed. If something is expected of windows, new events of any hour of its windows
 will do.
 """
 
+import json
+import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +18,7 @@ import duckdb
 
 from batch_layer.decoding.changed_hours import ChangedHours, read_changed_hours
 from hourline_core.errors import UsageError
-from hourline_core.ledger.coverage import HourVersions
+from hourline_core.ledger.coverage import Coverage, HourVersions
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.pending_declarations import find_pending
 from hourline_core.ledger.snapshot import Snapshot
@@ -54,7 +56,7 @@ class PlannedHour:
     metric: str
     hour: datetime
     reason: str
-    """Why: never covered, revised, new metric, changed metric, blocked, or forced."""
+    """Why: never covered, revised, new metric, changed metric, lookup NAME changed, blocked, or forced."""
     events: int
     """The number of the source's events in the hour, which may be 0."""
     closed: bool
@@ -62,6 +64,8 @@ class PlannedHour:
     """The version of final that last published the hour; None if none has."""
     staged: int | None
     """The version of the staged table that holds its rows, if it is blocked."""
+    changed_lookups: tuple[str, ...] = ()
+    """The lookups in which its events meet other rows since it was published, if it is stale."""
 
 
 def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall_clock) -> list[PlannedHour]:
@@ -70,8 +74,20 @@ def plan(project: Project, metrics: list[str] | None = None, clock: Clock = wall
     """
     with open_database(project, clock, {_METRIC_HOURS}) as (database, snapshot):
         hours = list_hours(project, database, snapshot, metrics)
-    closed = _retry_windows(project, [planned for planned in hours if planned.closed])
-    return [planned for planned in closed if planned.reason != FORCED]
+        waiting = too_many_stale(project, snapshot.coverage)
+    closed = [planned for planned in hours if planned.closed and waiting.isdisjoint(planned.changed_lookups)]
+    return [planned for planned in _retry_windows(project, closed) if planned.reason != FORCED]
+
+
+def too_many_stale(project: Project, coverage: Coverage) -> set[str]:
+    """The lookups that make more hours stale than is allowed, so that these wait for a person."""
+    stale = coverage.stale_hours()
+    return {name for name, hours in stale.items() if len(hours) > _most_changed_hours(project, name)}
+
+
+def _most_changed_hours(project: Project, name: str) -> float:
+    """The bound of a lookup. If it is declared no more, its hours are those of a former declaration."""
+    return project.lookups[name].most_changed_hours if name in project.lookups else math.inf
 
 
 def plan_range(
@@ -164,6 +180,7 @@ def list_hours(
                 row["closed"],
                 of_hour.final,
                 of_hour.staged,
+                tuple(json.loads(row["changed_lookups"] or "[]")) if row["counted"] == "stale" else (),
             )
         )
     # A declaration that the speed layer has not started with yet has no tables.
@@ -212,7 +229,11 @@ def _retry_windows(project: Project, hours: list[PlannedHour]) -> list[PlannedHo
         changed = [planned for planned in of_metric if planned.reason != FORCED]
         if metric.session:
             # A session that was judged has no event in an hour that nobody has recomputed.
-            known = [planned.hour for planned in changed if planned.reason in ("revised", "blocked")]
+            known = [
+                planned.hour
+                for planned in changed
+                if planned.reason in ("revised", "blocked") or planned.changed_lookups
+            ]
             shared = _share_sessions(metric.session, blocked, known)
         else:
             shared = _share_windows(metric, blocked, [planned.hour for planned in changed])
@@ -257,4 +278,6 @@ def _reason_by_decoding(row: dict[str, Any], known: HourVersions, now: ChangedHo
 def _reason(row: dict[str, Any], expectations: str) -> str:
     if row["blocked_cutoff"] is not None:
         return "blocked" if row["fresh"] or row["expectations"] != expectations else FORCED
+    if row["counted"] == "stale":
+        return f"lookup {' and '.join(json.loads(row['changed_lookups']))} changed"
     return CHANGED_METRIC if row["counted"] == "missing" and not row["served"] else _REASONS[row["counted"]]

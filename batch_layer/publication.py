@@ -48,6 +48,8 @@ class MetricPublication:
     """How much, and why, the hours that passed change."""
     lookups: str | None = None
     """The versions of lookups that its rows were computed with, as coverage keeps them."""
+    lookups_as_of: datetime | None = None
+    """The moment (UTC) that a person has asked for these versions of. None: they were the newest ones."""
     promotes: bool = False
     """Whether this publication covers the last missing hours of a changed declaration, which is served from then on."""
 
@@ -198,7 +200,18 @@ class Publication:
         source, version = aggregation.source.name, table.version()
         decoding = decoding_of(aggregation.source).hash
         fresh: list[CoverageRow] = [
-            CoveredHour(*of, source, hour, cutoff, version, moment, decoding, metric.lookups) for hour in hours
+            CoveredHour(
+                *of,
+                source,
+                hour,
+                cutoff,
+                version,
+                moment,
+                decoding,
+                metric.lookups,
+                lookups_as_of=metric.lookups_as_of if metric.lookups else None,
+            )
+            for hour in hours
         ]
         if metric.promotes:
             fresh.append(Promotion(*of, source, cutoff, version, moment))

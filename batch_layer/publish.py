@@ -68,7 +68,7 @@ def prepare(job: Job, staged: StagedMetric, blocked: Mapping[datetime, str]) -> 
         # Events move between these hours. Those that passed would count what the blocked ones still count, or lack it.
         blocked = {**dict.fromkeys(together, blocked[held[0]]), **blocked}
     lookups = versions_text(job.pin_lookups(staged.aggregation.source))
-    metric = MetricPublication(staged, blocked, lookups=lookups)
+    metric = MetricPublication(staged, blocked, lookups=lookups, lookups_as_of=job.lookups_as_of)
     aggregation, changed = metric.aggregation, job.changed.get(metric.aggregation.source.name)
     is_served = any(tables.name == aggregation.name for tables in job.snapshot.served)
 

@@ -13,7 +13,7 @@ A job is a pipeline, in which each step hands one object on:
 The reports follow what is published (reports/follow.py), between jobs and at the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial
 from importlib import import_module
@@ -26,7 +26,7 @@ from batch_layer.aggregate import aggregate
 from batch_layer.decoding.decode_anew import decode_anew
 from batch_layer.decoding.to_decode import sources_to_decode
 from batch_layer.estimate import estimate
-from batch_layer.job import NO_LOOKUPS, Job, join_moved_hours, open_job
+from batch_layer.job import Job, join_moved_hours, open_job
 from batch_layer.plan import PlannedHour
 from batch_layer.publication import Publication
 from batch_layer.publish import Recomputed, publish
@@ -38,7 +38,7 @@ from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import ReadAgainError
 from hourline_core.ledger.open_progress import find_progress
-from hourline_core.lookups.join import PinnedLookup
+from hourline_core.lookups.as_of import LookupsAsOf
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.freed_memory import give_back_memory
@@ -67,7 +67,7 @@ def recompute(
     on_progress: Callable[[RecomputeProgress], None] = lambda progress: None,
     command: str = "recompute",
     done_before: Work = NO_WORK,
-    lookups: Mapping[str, PinnedLookup] = NO_LOOKUPS,
+    lookups: LookupsAsOf | None = None,
 ) -> list[Recomputed]:
     """Recompute and publish the ``planned`` hours in jobs, as ``split_jobs`` cuts them.
 
@@ -81,7 +81,7 @@ def recompute(
 
     ``on_progress`` is called at the start and after each job. A note in the workspace says the same to others, with the
     ``command`` that recomputes. ``done_before`` is what an interrupted run has done, and counts as done. ``lookups``
-    are those that are not used at their newest versions.
+    are those that are used. None: at their newest versions.
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
     published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError at

@@ -17,8 +17,8 @@ VIEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "kind": "`source` or `metric`.",
         "name": "The name of the source or metric.",
         "hour": "The hour.",
-        "state": "`final`, `revised`, `provisional`, `incomplete`, `blocked` or `missing`; of a source, the weakest "
-        "state of its metrics. Null: the source has no metric.",
+        "state": "`final`, `revised`, `provisional`, `stale`, `incomplete`, `blocked` or `missing`; of a source, the "
+        "weakest state of its metrics. Null: the source has no metric.",
         "events": "The number of accepted events of the source in the hour.",
         "late": "The number of them that arrived after the hour had closed.",
         "closed": "Whether the hour has closed.",

@@ -265,7 +265,7 @@ def _say_published(explained: "Explanation") -> None:
         )
         for entry in _changing(explained.published)
     ]
-    if explained.state in ("revised", "incomplete", "blocked", "provisional"):
+    if explained.state in ("revised", "stale", "incomplete", "blocked", "provisional"):
         rows.append(
             ("now", None, explained.state, None, *(number_text(answer.value) for answer in explained.answer), "")
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hourline.cli.mark_stale import mark_stale
 from hourline.cli.options import Format, ProjectFolder, ReportFormat, Workspace, load
 from hourline.cli.output import say, say_json, say_table
 from hourline_core.errors import TableError
@@ -45,6 +46,8 @@ def lookups(
         )
     else:
         say("no lookups: a file in lookups/ declares one")
+    if refresh:
+        mark_stale(declared)
     if refused := [f"lookup '{state.lookup.name}': {state.problem}" for state in found if refresh and state.problem]:
         raise TableError("; ".join(refused))
 

@@ -26,6 +26,7 @@ STATE_STYLES: dict[str, str] = {
     "final": "green",
     "revised": "yellow",
     "provisional": "cyan",
+    "stale": "yellow",
     **dict.fromkeys(UNRELIABLE, "red"),
 }
 

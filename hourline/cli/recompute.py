@@ -15,6 +15,7 @@ from hourline.cli.chosen_hours import (
     takes_open,
 )
 from hourline.cli.findings import note_findings
+from hourline.cli.mark_stale import mark_stale
 from hourline.cli.options import IncludeOpen, Metrics, ProjectFolder, Results, Since, SkipOpen, Workspace, load
 from hourline.cli.output import note, say
 from hourline.cli.recompute_progress import command_text, recompute_progress
@@ -35,7 +36,7 @@ from hourline_core.model.hours import parse_range, wall_clock
 if TYPE_CHECKING:
     from batch_layer.plan import PlannedHour
     from batch_layer.publish import Recomputed
-    from hourline_core.lookups.join import PinnedLookup
+    from hourline_core.lookups.as_of import LookupsAsOf
     from hourline_core.model import Project
 
 
@@ -82,6 +83,7 @@ def recompute(
     metrics = chosen_metrics(declared, metric)
     began = wall_clock()
     lookups = _pin_lookups(declared, lookups_as_of, began)
+    mark_stale(declared)
     choose_range = parse_range if any_hour else past_range
     hours = None if start is None or end is None else choose_range(start, end)
 
@@ -134,10 +136,10 @@ def recompute(
         raise typer.Exit(FOUND)
 
 
-def _pin_lookups(project: "Project", as_of: str | None, now: datetime) -> "dict[str, PinnedLookup]":
-    """By name, the lookups that are not used at their newest versions. Raises UsageError, TableError."""
+def _pin_lookups(project: "Project", as_of: str | None, now: datetime) -> "LookupsAsOf | None":
+    """The lookups as of a token or time. None: none was given. Raises UsageError, TableError."""
     if as_of is None:
-        return {}
+        return None
     from hourline_core.lookups.as_of import pin_as_of
     from hourline_core.lookups.pinning import names_of
 

@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable
 
-_SIGNS = {"final": ".", "provisional": "~", "revised": "!", "blocked": "x", "incomplete": "o", "missing": "?"}
+_SIGNS = {
+    "final": ".",
+    "provisional": "~",
+    "revised": "!",
+    "stale": "*",
+    "blocked": "x",
+    "incomplete": "o",
+    "missing": "?",
+}
 _WITHOUT_METRICS = "-"
 
 

@@ -128,6 +128,17 @@ class RefusedLookup:
 
 
 @dataclass(frozen=True)
+class ChangedLookup:
+    """A lookup with more stale hours than it allows."""
+
+    name: str
+    hours: int
+    most: int
+    since: datetime
+    """When its newest version was committed (UTC)."""
+
+
+@dataclass(frozen=True)
 class SourceFacts:
     """What is known of one source. None: there is none, or nothing of it matters."""
 
@@ -150,6 +161,7 @@ class SourceFacts:
     """By topic, since when (UTC) the speed layer waits for it."""
     waiting: Waiting | None = None
     refused_lookups: tuple[RefusedLookup, ...] = ()
+    changed_lookups: tuple[ChangedLookup, ...] = ()
     ids: int = 0
     """The number of events within the horizon of ids."""
 

@@ -1,7 +1,7 @@
 """Reads the facts that findings are decided by: from a snapshot's tables in DuckDB, and from the workspace."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from hourline_core.findings.facts import (
+    ChangedLookup,
     GapFacts,
     PartitionFacts,
     Quarantine,
@@ -24,7 +25,7 @@ from hourline_core.findings.facts import (
 )
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.lookups.pinning import names_of as lookup_names
-from hourline_core.lookups.refresh import read_state
+from hourline_core.lookups.refresh import LookupState, read_state
 from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.decoding import decoding_of
@@ -61,6 +62,7 @@ class FactsReader:
     ) -> None:
         self._project, self._database, self._snapshot, self._now = project, database, snapshot, now
         self._gone = absent_topics(project.workspace)
+        self._stale = snapshot.coverage.stale_hours()
         keep_all_progress(database)
         self._arrivals = {row["source"]: row for row in self._rows(arrivals.arrivals_sql(now))}
         self._clocks = self._rows_by_source(PARTITION_CLOCKS_SQL)
@@ -75,7 +77,10 @@ class FactsReader:
             place.rpartition(":")[0] or place,
             gone={name: self._gone[name] for name in names_of(source.topic) if name in self._gone},
         )
-        facts = replace(facts, refused_lookups=self._refused_lookups(source))
+        states = [read_state(self._project, self._project.lookups[name]) for name in sorted(lookup_names(source))]
+        facts = replace(
+            facts, refused_lookups=_refused_lookups(states), changed_lookups=self._changed_lookups(source, states)
+        )
         known = self._snapshot.progress.get(source.name)
         if known is None:
             return facts
@@ -84,10 +89,13 @@ class FactsReader:
             facts = self._with_clocks(self._with_records(facts, sequence, row), sequence, row)
         return self._with_work(facts, sequence)
 
-    def _refused_lookups(self, source: Source) -> tuple[RefusedLookup, ...]:
-        names = sorted(lookup_names(source))
-        states = [read_state(self._project, self._project.lookups[name]) for name in names]
-        return tuple(RefusedLookup(one.lookup.name, one.problem, one.refreshed) for one in states if one.problem)
+    def _changed_lookups(self, source: Source, states: Iterable[LookupState]) -> tuple[ChangedLookup, ...]:
+        found = []
+        for one in states:
+            stale, most = self._stale.get(one.lookup.name, set()), one.lookup.most_changed_hours
+            if one.version and len(stale) > most and any(name == source.name for name, _ in stale):
+                found.append(ChangedLookup(one.lookup.name, len(stale), most, one.version.committed))
+        return tuple(found)
 
     def _with_records(self, facts: SourceFacts, sequence: int, row: Mapping[str, Any]) -> SourceFacts:
         source = facts.source
@@ -182,3 +190,7 @@ class FactsReader:
 def _reason(row: Mapping[str, Any]) -> Reason:
     example = f"{row['topic']}[{row['partition']}]@{row['offset']}"
     return Reason(row["reason"], row["records"], example, row.get("arrived"))
+
+
+def _refused_lookups(states: Iterable[LookupState]) -> tuple[RefusedLookup, ...]:
+    return tuple(RefusedLookup(one.lookup.name, one.problem, one.refreshed) for one in states if one.problem)

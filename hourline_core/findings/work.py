@@ -19,6 +19,7 @@ def find_in_work(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) 
     yield find_gaps(facts)
     yield find_not_recomputed(facts, schedule, now)
     yield find_refused_lookups(facts, now)
+    yield find_changed_lookups(facts, now)
 
 
 def find_in_speed_layer(facts: SpeedFacts, bounds: SpeedFindings, now: datetime) -> Iterator[Found | None]:
@@ -94,6 +95,23 @@ def find_refused_lookups(facts: SourceFacts, now: datetime) -> Found | None:
         + facts.refused_lookups[0].problem.rstrip("."),
         "mend the table; the next refresh reads it, and `hourline lookups --refresh` does so now",
         {"lookups": [one.name for one in facts.refused_lookups]},
+    )
+
+
+def find_changed_lookups(facts: SourceFacts, now: datetime) -> Found | None:
+    """Lookups whose changed rows make more hours stale than is allowed."""
+    if not facts.changed_lookups:
+        return None
+    first, names = facts.changed_lookups[0], listed([one.name for one in facts.changed_lookups])
+    return Found(
+        "changed_lookup",
+        min(*(one.since for one in facts.changed_lookups), now),
+        now,
+        f"rows of lookup {names} have changed that events of {first.hours:,} published hours met, and {first.most:,} "
+        "are allowed, so these hours stay stale",
+        "see whether the table is right; `hourline recompute --from … --to …` then takes its rows, and a greater "
+        f"`most_changed_hours` in lookups/{first.name}.yaml has the scheduled recompute take them",
+        {"lookups": [one.name for one in facts.changed_lookups], "hours": first.hours},
     )
 
 

@@ -5,7 +5,8 @@ over it is in ``hourline_core.sql``. Coverage has a row for each hour of years, 
 requested rows become Python objects.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -188,6 +189,22 @@ class Coverage:
         own = pc.and_(pc.equal(self.rows["metric"], row.metric), pc.equal(self.rows["declaration"], row.declaration))
         others = self.rows.filter(pc.invert(pc.and_(whole, own)))
         return _sort(pa.concat_tables([others, to_arrow([row])]))
+
+    def with_lookups(self, lookups: Sequence[str | None], changed: Sequence[str | None]) -> pa.Table:
+        """All rows in order, with other values of ``lookups`` and ``changed_lookups``, given in the order of rows."""
+        rows = self.rows
+        for name, values in (("lookups", lookups), ("changed_lookups", changed)):
+            rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(values, pa.string()))
+        return _sort(rows.cast(COVERAGE_SCHEMA))
+
+    def stale_hours(self) -> dict[str, set[tuple[str, datetime]]]:
+        """By lookup, the hours (source, hour in UTC) whose events meet other rows of it since they were published."""
+        rows = self.rows.filter(pc.is_valid(self.rows["changed_lookups"]))
+        found: dict[str, set[tuple[str, datetime]]] = {}
+        for row in rows.select(["source", "hour", "changed_lookups"]).to_pylist():
+            for name in json.loads(row["changed_lookups"]):
+                found.setdefault(name, set()).add((row["source"], row["hour"]))
+        return found
 
     def in_order(self) -> pa.Table:
         """All rows by metric, declaration and hour."""

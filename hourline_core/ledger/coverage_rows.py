@@ -51,13 +51,23 @@ COVERAGE_COLUMNS: Columns = {
     ),
     "lookups": Column(
         pa.string(),
-        "The versions of the source's lookups that the published recompute used, as JSON. Null: none, or other rows.",
+        "The versions of the source's lookups that the published result is of, as JSON: those that the recompute used, "
+        "or later ones in which the events of the hour meet the same rows. Null: none, or other rows.",
+    ),
+    "changed_lookups": Column(
+        pa.string(),
+        "The lookups in which events of the hour meet other rows since, as JSON: the hour is `stale`. Null: none.",
+    ),
+    "lookups_as_of": Column(
+        TIMESTAMP,
+        "The moment that a person has asked for these versions of. The hour does not become `stale`. Null: none.",
     ),
     "blocked_lookups": Column(
         pa.string(), "In a blocked hour: the versions of lookups that that recompute used, as JSON. Null: as above."
     ),
 }
 COVERAGE_SCHEMA = schema_of(COVERAGE_COLUMNS)
+_OF_COVERED = ("decoding", "lookups", "changed_lookups", "lookups_as_of")
 NO_CUTOFF = -1
 """Below all sequences: it stands for the cutoff of an hour that is not covered, where sequences are compared."""
 
@@ -78,7 +88,13 @@ class CoveredHour:
     decoding: str | None = None
     """The hash of the decoding by which its events were counted. None: an earlier Hourline 0.2 published it."""
     lookups: str | None = None
-    """The versions of the source's lookups that were used, as a JSON object by name. None: none were."""
+    """The versions of the source's lookups that it is of, as a JSON object by name. None: there are none."""
+    changed_lookups: str | None = None
+    """The lookups in which its events meet other rows since, as a JSON list of names. None: there are none."""
+    lookups_as_of: datetime | None = None
+    """The moment (UTC) that a person has asked for these versions of, so that it does not become stale. None: no such
+    moment.
+    """
 
 
 @dataclass(frozen=True)
@@ -153,7 +169,7 @@ def _row(columns: Mapping[str, Any]) -> CoverageRow:
     covered = (
         None
         if columns["cutoff"] is None
-        else CoveredHour(*of, hour, *published, columns["decoding"], columns["lookups"])
+        else CoveredHour(*of, hour, *published, *(columns[name] for name in _OF_COVERED))
     )
     if covered is not None and columns["staged"] is None:
         return covered

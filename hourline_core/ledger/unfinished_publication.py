@@ -2,7 +2,19 @@
 
 from deltalake import DeltaTable
 
+from hourline_core.ledger.layout import Layout
 from hourline_core.storage import commits
+from hourline_core.storage.opening import open_table
+
+
+def leave_none_open(layout: Layout, coverage: DeltaTable) -> None:
+    """Delete what an unfinished publication has left. The next version of coverage is no publication, and those rows
+    would seem to belong to it. Raises TableError.
+    """
+    for uri in (layout.drift, layout.quality):
+        kept = open_table(uri, layout.storage_options)
+        drop_unpublished(kept, coverage)
+        commits.fence(kept)
 
 
 def drop_unpublished(kept: DeltaTable, coverage: DeltaTable) -> None:

@@ -6,5 +6,6 @@ versions.py    the Delta table of ours with each content that a refresh has read
 refresh.py     reads a table again, and commits what is new
 join.py        finds the rows that events have
 pinning.py     which versions a job or a micro-batch uses
+changes.py     the keys whose events meet other rows in one version than in another
 as_of.py       which versions were the newest ones at an earlier moment
 """

@@ -1,7 +1,8 @@
 """Which versions of lookups were the newest ones at an earlier moment."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.ledger.layout import Layout
@@ -13,15 +14,23 @@ from hourline_core.model import Project
 from hourline_core.model.hours import parse_moment
 
 
-def pin_as_of(project: Project, names: Iterable[str], text: str, now: datetime) -> dict[str, PinnedLookup]:
-    """By name, these lookups at the versions that were the newest ones at ``text``: a time (UTC), or that of a token.
-    ``now`` is in UTC.
+class LookupsAsOf(NamedTuple):
+    """Lookups at the versions that were the newest ones at an earlier moment."""
+
+    moment: datetime
+    """The moment (UTC)."""
+    pinned: Mapping[str, PinnedLookup]
+    """By name."""
+
+
+def pin_as_of(project: Project, names: Iterable[str], text: str, now: datetime) -> LookupsAsOf:
+    """These lookups as of ``text``: a time (UTC), or that of a token. ``now`` is in UTC.
 
     Raises UsageError if it is neither or lies in the future, or if a version of then does not exist or is no longer
     kept. Raises TableError.
     """
     moment = _moment_of(project, text, now)
-    layout, pinned = Layout.of(project), {}
+    layout, pinned = Layout.of(project), dict[str, PinnedLookup]()
     for name in sorted(names):
         lookup = project.lookups[name]
         version = find_version_at(layout, lookup, moment)
@@ -32,7 +41,7 @@ def pin_as_of(project: Project, names: Iterable[str], text: str, now: datetime) 
                 "the newest version"
             )
         pinned[name] = PinnedLookup(lookup, layout, version.number)
-    return pinned
+    return LookupsAsOf(moment, pinned)
 
 
 def _moment_of(project: Project, text: str, now: datetime) -> datetime:

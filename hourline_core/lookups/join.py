@@ -20,7 +20,8 @@ _MOST_VERSIONS = 2
 """The maximum number of versions of a lookup that a process holds: tasks of two micro-batches may run at once."""
 _MOMENT = pa.timestamp("us", tz="UTC")
 Hashes = npt.NDArray[np.uint64]
-_EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+EVER, NEVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+"""Bounds of validity that are null, in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class LoadedLookup:
         columns = dict(zip(names, self.rows.select(list(lookup.key)).columns, strict=True))
         self._at_times = lookup.is_valid_at_times
         if self._at_times:
-            columns |= {"first": self._micros(lookup.valid_from, _EVER), "end": self._micros(lookup.valid_to, _NEVER)}
+            columns |= {
+                "first": bound_of(self.rows, lookup.valid_from, EVER),
+                "end": bound_of(self.rows, lookup.valid_to, NEVER),
+            }
         self._keys = pa.table({**columns, "place": np.arange(self.rows.num_rows)})
         with duckdb.connect() as connection:
             hashes = _hash(connection, self._keys, len(names))
@@ -82,11 +86,12 @@ class LoadedLookup:
         before = np.repeat(np.cumsum(counts) - counts, counts)
         return pa.array(self._order[np.repeat(first, counts) + np.arange(counts.sum()) - before])
 
-    def _micros(self, name: str | None, otherwise: int) -> pa.Array:
-        """A bound of validity as microseconds since 1970."""
-        if name is None:
-            return pa.repeat(pa.scalar(otherwise, pa.int64()), self.rows.num_rows)
-        return pc.fill_null(self.rows[name].cast(_MOMENT).cast(pa.int64()), otherwise)
+
+def bound_of(rows: pa.Table, name: str | None, otherwise: int) -> pa.Array:
+    """A bound of validity of each row, in microseconds since 1970: the column ``name``, or ``otherwise``."""
+    if name is None:
+        return pa.repeat(pa.scalar(otherwise, pa.int64()), rows.num_rows)
+    return pc.fill_null(rows[name].cast(_MOMENT).cast(pa.int64()), otherwise)
 
 
 def _hash(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: int) -> Hashes:

@@ -56,7 +56,12 @@ class RefreshedLookups:
 
 def versions_text(pinned: Mapping[str, PinnedLookup]) -> str | None:
     """The versions as coverage keeps them. None: there are no lookups."""
-    return json.dumps({name: of.version for name, of in sorted(pinned.items())}) if pinned else None
+    return as_text({name: of.version for name, of in pinned.items()}) if pinned else None
+
+
+def as_text(versions: Mapping[str, int]) -> str:
+    """These versions, by name, as coverage keeps them."""
+    return json.dumps(dict(sorted(versions.items())))
 
 
 def versions_of(text: str | None) -> dict[str, int]:

@@ -195,6 +195,11 @@ class SourceFindings(Bounds):
     refused_lookup: Told = "fail"
     """The last refresh of a lookup was refused: its table has vanished, or is broken. The last good version is used."""
 
+    changed_lookup: Told = "fail"
+    """Rows of a lookup have changed that the events of more than its `most_changed_hours` published hours met. These
+    hours are stale, and wait for a person.
+    """
+
     remembered_ids: SizeForm = SizeBound()
     """The size of the ids within `id_horizon`, 8 bytes for each event. Those beyond `speed.ids_in_memory` are in files.
     """

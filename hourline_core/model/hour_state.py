@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-HourStateName = Literal["final", "revised", "provisional", "incomplete", "blocked", "missing"]
+HourStateName = Literal["final", "revised", "provisional", "stale", "incomplete", "blocked", "missing"]
 """The states. The most reliable one is the first."""
 
 WEAKEST_FIRST: tuple[HourStateName, ...] = get_args(HourStateName)[::-1]

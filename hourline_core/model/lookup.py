@@ -120,6 +120,11 @@ class Lookup(Declaration):
     most_rows: Annotated[int, pydantic.Field(ge=1)] = 1_000_000
     """The maximum number of rows. If the table has more, the refresh is refused."""
 
+    most_changed_hours: Annotated[int, pydantic.Field(ge=1)] = 1_000
+    """The maximum number of published hours that are recomputed by themselves because rows have changed that their
+    events met. If there are more, they stay `stale` until a person recomputes them, or allows more.
+    """
+
     @property
     def kind(self) -> TableKind:
         """What the table is."""

@@ -15,9 +15,10 @@ def of_declaration(tables: MetricTables) -> str:
 
 def cutoffs_sql(tables: MetricTables) -> str:
     """A query: hour, cutoff (null: not covered), blocked_cutoff (null: not blocked), expectations (the hash of those
-    of its audit).
+    of its audit), changed_lookups (null: its events meet the same rows of lookups as they did).
     """
-    return f"SELECT hour, cutoff, blocked_cutoff, expectations FROM hourline.coverage WHERE {of_declaration(tables)}"
+    columns = "hour, cutoff, blocked_cutoff, expectations, changed_lookups"
+    return f"SELECT {columns} FROM hourline.coverage WHERE {of_declaration(tables)}"
 
 
 def staged_sql(tables: MetricTables, version: int) -> str:

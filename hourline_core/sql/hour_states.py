@@ -3,9 +3,11 @@
     final        covered, and nothing above the cutoff
     revised      covered, and provisional rows above the cutoff
     provisional  not covered
+    stale        covered, and its events meet other rows of a lookup since
     missing      not known: it has events from before the metric was first computed, and no recompute has covered them
     blocked      the last recompute did not pass its audit: the earlier result is served, with all later events
-    incomplete   would be provisional, revised or final, but lost records may belong to it, and nobody has confirmed it
+    incomplete   would be provisional, stale, revised or final, but lost records may belong to it, and nobody has
+                 confirmed it
 
 An hour has a row once its source has accepted an event in it, or its source's clock has passed it without any: see
 ``source_hours_sql``. It is closed when the source's clock is ``grace`` past its end.
@@ -25,7 +27,7 @@ _NO_HOURS = """
            NULL::TIMESTAMPTZ AS hour, NULL::VARCHAR AS state, NULL::BIGINT AS events, NULL::BIGINT AS late,
            NULL::BIGINT AS cutoff, NULL::BOOLEAN AS closed,
            NULL::BIGINT AS blocked_cutoff, NULL::VARCHAR AS expectations, NULL::BOOLEAN AS fresh,
-           NULL::VARCHAR AS counted
+           NULL::VARCHAR AS changed_lookups, NULL::VARCHAR AS counted
     WHERE false"""
 
 _STATES = f"[{', '.join(map(literal, WEAKEST_FIRST))}]"
@@ -55,8 +57,8 @@ def metric_hours_sql(declarations: Iterable[MetricTables]) -> str:
 
 def hour_states_sql(tables: MetricTables, sequence: int, has_gaps: bool) -> str:
     """A query: hour, state, events, late, cutoff (null: not covered), closed, blocked_cutoff (null: not blocked),
-    expectations (the hash of those it was audited with), fresh (events have come since it was), counted (the state
-    without regard to gaps) — of one declaration of a metric.
+    expectations (the hash of those it was audited with), fresh (events have come since it was), changed_lookups (null:
+    none), counted (the state without regard to gaps) — of one declaration of a metric.
 
     Up to ``sequence``. Reads ``hourline.progress_<source>``, ``hourline.source_hours_<source>``,
     ``hourline.provisional_<metric>_<declaration>``, ``hourline.coverage``, and ``hourline.gaps_<source>`` if the source
@@ -69,7 +71,8 @@ def hour_states_sql(tables: MetricTables, sequence: int, has_gaps: bool) -> str:
     state = f"if(counted NOT IN ('missing', 'blocked') AND {in_gap}, 'incomplete', counted)" if has_gaps else "counted"
     counted = _counted_sql(tables, sequence)
     return f"""
-        SELECT hour, {state} AS state, events, late, cutoff, closed, blocked_cutoff, expectations, fresh, counted
+        SELECT hour, {state} AS state, events, late, cutoff, closed, blocked_cutoff, expectations, fresh,
+               changed_lookups, counted
         FROM ({counted}) h"""
 
 
@@ -88,11 +91,12 @@ def _counted_sql(tables: MetricTables, sequence: int) -> str:
                 WHEN unseen.last > coalesce(cutoff, {NO_CUTOFF}) THEN 'missing'
                 WHEN blocked_cutoff IS NOT NULL THEN 'blocked'
                 WHEN cutoff IS NULL THEN 'provisional'
+                WHEN changed_lookups IS NOT NULL THEN 'stale'
                 WHEN above.last > cutoff THEN 'revised'
                 ELSE 'final'
             END AS counted,
             h.events, h.late, c.cutoff, h.closed, c.blocked_cutoff, c.expectations,
-            coalesce(greatest(above.last, unseen.last) > c.blocked_cutoff, false) AS fresh
+            coalesce(greatest(above.last, unseen.last) > c.blocked_cutoff, false) AS fresh, c.changed_lookups
         FROM hourline.source_hours_{source.name} h
         LEFT JOIN ({cutoffs_sql(tables)}) c USING (hour)
         LEFT JOIN unseen USING (hour)

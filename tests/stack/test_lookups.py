@@ -95,13 +95,7 @@ Rows = list[tuple[Any, ...]]
 
 def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_project(tmp_path / "air", FILES)
-    write_planes(root, PLANES)
-    project = load_project(root)
-    history = root / "history.jsonl"
-    history.write_text("".join(json.dumps({**flight, "at": iso_text(flight["at"])}) + "\n" for flight in FLIGHTS))
-    with lease(project.workspace, "speed"), speed_session(project) as spark:
-        for source in project.sources.values():
-            import_files(spark, project, source, find_history(project, source, [str(history)]))
+    project = import_flights(root)
     assert read(project, "by_maker") == expected(always(PLANES))
     assert read(project, "by_upper") == expected(always(PLANES), upper=True)
     with serving_layer.connect(project) as connection:
@@ -200,6 +194,18 @@ def recompute_as_of(root: Path, token: str) -> None:
     arguments = ["--from", iso_text(BASE), "--to", iso_text(LAST), "--lookups-as-of", token, "--project", str(root)]
     done = CliRunner().invoke(app, ["recompute", *arguments])
     assert done.exit_code == 0, done.output
+
+
+def import_flights(root: Path) -> Project:
+    """The project in ``root``, whose sources have all flights."""
+    write_planes(root, PLANES)
+    project = load_project(root)
+    history = root / "history.jsonl"
+    history.write_text("".join(json.dumps({**flight, "at": iso_text(flight["at"])}) + "\n" for flight in FLIGHTS))
+    with lease(project.workspace, "speed"), speed_session(project) as spark:
+        for source in project.sources.values():
+            import_files(spark, project, source, find_history(project, source, [str(history)]))
+    return project
 
 
 def seats_changed(project: Project) -> int:
@@ -323,3 +329,88 @@ def find(planes: list[dict[str, Any]], tail: str | None, time: datetime) -> dict
         ):
             return plane
     return None
+
+
+def test_a_changed_row_makes_the_hours_stale_whose_events_it_touches(tmp_path: Path) -> None:
+    files = {name: text for name, text in FILES.items() if "upper" not in name}
+    root = write_project(tmp_path / "air", {**files, "metrics/total.yaml": "source: flights\nmeasures: {all: count}\n"})
+    project = import_flights(root)
+    recompute(project, plan(project))
+    assert plan(project) == []
+    run(root, "lookups", "--refresh")
+    assert {state for _, state in states(project)} == {"final", "provisional"}
+
+    # N2 is another plane from HALF on, and N9 becomes known. No row of N1 is another one.
+    sold = [*PLANES[:2], {**PLANES[2], "until": HALF}, {**PLANES[2], "seats": 70, "since": HALF}]
+    sold.append({"tail": "N9", "maker": "Dornier", "seats": 9, "since": BASE, "until": BASE + timedelta(hours=1)})
+    write_planes(root, sold)
+    run(root, "lookups", "--refresh")
+    touched = {
+        flight["at"].replace(minute=0)
+        for flight in FLIGHTS
+        if (flight["tail"] == "N2" and flight["at"] >= HALF)
+        or (flight["tail"] == "N9" and flight["at"] < BASE + timedelta(hours=1))
+    } - {LAST}
+    closed = {flight["at"].replace(minute=0) for flight in FLIGHTS} - {LAST}
+    assert touched
+    assert touched < closed
+    assert {hour for hour, state in states(project) if state == "stale"} == touched
+    assert {hour for hour, state in states(project) if state == "final"} == closed - touched
+    assert {state for _, state in states(project, "total")} == {"final", "provisional"}, "it names no plane"
+    why = "lookup plane changed"
+    assert {(one.metric, one.hour, one.reason) for one in plan(project)} == {("by_maker", one, why) for one in touched}
+    versions = {(one.metric, one.hour): one.lookups for one in read_coverage(project).published_since(BASE)}
+    old, new = (json.dumps({"airport": 1, "plane": number}) for number in (1, 2))
+    assert versions == {
+        (metric, hour): old if metric == "by_maker" and hour in touched else new
+        for metric in ("by_maker", "total")
+        for hour in closed
+    }
+    assert read(project, "by_maker") == expected(always(PLANES)), "readers have what was published"
+
+    # More hours than are allowed wait for a person.
+    lookup = FILES["lookups/plane.yaml"]
+    write_project(root, {"lookups/plane.yaml": f"{lookup.rstrip()}\n        most_changed_hours: {len(touched) - 1}\n"})
+    assert plan(load_project(root)) == []
+    (found,) = [one for one in look_now(load_project(root)) if one.kind == "changed_lookup"]
+    assert f"{len(touched)} published hours met, and {len(touched) - 1} are allowed" in found.sentence
+    write_project(root, {"lookups/plane.yaml": f"{lookup.rstrip()}\n        most_changed_hours: {len(touched)}\n"})
+    assert not [one for one in look_now(load_project(root)) if one.kind == "changed_lookup"]
+
+    run(root, "recompute")
+    assert plan(project) == []
+    assert {state for hour, state in states(project) if hour < LAST} == {"final"}
+    assert read(project, "by_maker") == expected(until_last(sold, PLANES))
+
+    # What a person has chosen stays.
+    recompute_as_of(root, refreshed(project, 1).isoformat())
+    run(root, "lookups", "--refresh")
+    assert {state for hour, state in states(project) if hour < LAST} == {"final"}
+    assert read(project, "by_maker") == expected(always(PLANES))
+
+    # Nobody knows what has changed since a version that is no longer kept.
+    recompute(project, plan_range(project, HourRange(BASE, LAST)))
+    write_planes(root, PLANES[:1])
+    refresh(project, project.lookups["plane"], wall_clock)
+    for file in DeltaTable(next((Path(project.tables) / "lookups/plane").iterdir()), version=2).file_uris():
+        Path(file).unlink()
+    run(root, "lookups", "--refresh")
+    assert {hour for hour, state in states(project) if state == "stale"} == closed
+    assert {state for _, state in states(project, "total")} == {"final", "provisional"}
+
+
+def run(root: Path, *arguments: str) -> None:
+    done = CliRunner().invoke(app, [*arguments, "--project", str(root)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+
+
+def states(project: Project, metric: str = "by_maker") -> set[tuple[datetime, str]]:
+    with serving_layer.connect(project) as connection:
+        return set(connection.sql(f"SELECT hour, state FROM hours WHERE name = '{metric}'").fetchall())
+
+
+def refreshed(project: Project, number: int) -> datetime:
+    """When a version of the planes was committed (UTC)."""
+    history = DeltaTable(next((Path(project.tables) / "lookups/plane").iterdir())).history()
+    (told,) = [one["timestamp"] for one in history if one["version"] == number]
+    return datetime.fromtimestamp(told / 1000, UTC)

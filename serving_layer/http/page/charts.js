@@ -137,7 +137,7 @@ function layout(edges, open, colours) {
 
 function palette() {
   const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(["text", "muted", "edge", "card", "final", "provisional", "revised", "incomplete", "blocked", "missing"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  return Object.fromEntries(["text", "muted", "edge", "card", "final", "provisional", "revised", "stale", "incomplete", "blocked", "missing"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
 const plotTime = (moment) => moment.toISOString().slice(0, 16).replace("T", " "); // plotly knows no zones: what it is given, it shows

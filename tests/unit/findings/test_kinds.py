@@ -8,6 +8,7 @@ import pytest
 
 from hourline_core.findings.evaluate import evaluate
 from hourline_core.findings.facts import (
+    ChangedLookup,
     GapFacts,
     PartitionFacts,
     Quarantine,
@@ -167,6 +168,12 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
         facts(refused_lookups=(RefusedLookup("plane", "there is no file planes.csv", NOW - HOUR),)),
         "fail",
         "the table of lookup plane cannot be used, so the last good version is used: there is no file planes.csv",
+    ),
+    "changed_lookup": (
+        facts(),
+        facts(changed_lookups=(ChangedLookup("plane", 1_234, 1_000, NOW - HOUR),)),
+        "fail",
+        "rows of lookup plane have changed that events of 1,234 published hours met, and 1,000 are allowed",
     ),
     "remembered_ids": (
         facts(WITH_ID, ids=1 << 27),

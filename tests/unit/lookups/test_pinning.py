@@ -80,7 +80,7 @@ def test_a_job_can_use_the_versions_of_an_earlier_time(tmp_path: Path) -> None:
     now = wall_clock()
 
     def pin(text: str) -> int:
-        return pin_as_of(project, ["plane"], text, now)["plane"].version
+        return pin_as_of(project, ["plane"], text, now).pinned["plane"].version
 
     for version in known:
         assert pin(version.committed.isoformat()) == version.number

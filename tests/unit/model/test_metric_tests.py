@@ -102,8 +102,8 @@ def write(folder: Path, text: str, name: str = "t") -> Path:
         ),
         (
             GOOD.replace("[]", "[{hour: 2026-03-02T08, id: a, state: finale}]"),
-            "4: expect.views.0.state: got 'finale', allowed are final, revised, provisional, incomplete, blocked, "
-            "missing — did you mean 'final'?",
+            "4: expect.views.0.state: got 'finale', allowed are final, revised, provisional, stale, incomplete, "
+            "blocked, missing — did you mean 'final'?",
         ),
         (
             GOOD.replace("[]", "[{hour: 2026-03-02T08, id: a}, {hour: 2026-03-02T08, id: a}]"),

@@ -1,0 +1,216 @@
+"""Finds the published hours whose events meet other rows of lookups now, and marks them in coverage as stale.
+
+It compares the version that an hour's result is of with the newest one. The keys that differ are looked for among the
+archived events of these hours, of which the columns of the keys alone are read. An hour in which they do not come is of
+the newest version, too, which coverage then says. So a difference is looked for once, and readers compute nothing.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+
+from hourline_core.compute.native_expressions import translate
+from hourline_core.errors import TableError
+from hourline_core.ledger.coverage import Coverage
+from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
+from hourline_core.ledger.decodings import ArchiveDecodings
+from hourline_core.ledger.layout import TIMESTAMP, Layout, stored_names
+from hourline_core.ledger.unfinished_publication import leave_none_open
+from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
+from hourline_core.lookups.pinning import as_text, names_of, versions_of
+from hourline_core.lookups.versions import find_newest, read_version
+from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.identity import words_of
+from hourline_core.model.scratch_columns import (
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SCRATCH_PREFIX,
+    SEQUENCE,
+    TOPIC,
+    TOPIC_ID,
+)
+from hourline_core.sql.database import open_database
+from hourline_core.sql.literals import identifier, literal
+from hourline_core.storage import commits
+from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.opening import exists
+from hourline_core.storage.version_retention import PUBLISHED
+
+_OWN = {
+    HOUR: "hour",
+    SEQUENCE: "sequence",
+    TOPIC_ID: "topic_id",
+    TOPIC: "topic",
+    PARTITION: "partition",
+    OFFSET: "offset",
+    PLACE: PLACE,
+    EVENT_TIME: "event_time",
+}
+"""By column of the events, that of the archive."""
+_COVERED, _CUTOFF = f"{SCRATCH_PREFIX}covered", f"{SCRATCH_PREFIX}cutoff"
+
+
+@dataclass
+class _Outdated:
+    """Rows of coverage about one metric whose results are of the same version of a lookup, which is not the newest."""
+
+    places: list[int] = field(default_factory=list)
+    cutoffs: dict[datetime, int] = field(default_factory=dict)
+    """By hour (UTC), the sequence up to which its result counts events."""
+
+
+def mark_stale_hours(project: Project, clock: Clock = wall_clock) -> int:
+    """Mark the published hours whose events meet other rows of a lookup in its newest version. Returns their number, as
+    far as they were not marked before.
+
+    The caller has the lease of the batch layer. Raises TableError, and ConflictError when another process publishes.
+    """
+    layout = Layout.of(project)
+    names = {name for source in project.sources.values() for name in names_of(source)}
+    newest = {name: of.number for name in names if (of := find_newest(layout, project.lookups[name]))}
+    if not newest or not exists(layout.coverage, layout.storage_options):
+        return 0
+    description = "which version of final counts, and up to which cutoff"
+    table = open_or_create(layout.coverage, layout.storage_options, "coverage", COVERAGE_SCHEMA, PUBLISHED, description)
+    coverage = Coverage.at(table)
+    outdated = _find_outdated(project, coverage, newest)
+    if not outdated:
+        return 0
+    lookups, changed = (coverage.rows[name].to_pylist() for name in ("lookups", "changed_lookups"))
+    hours, marked = coverage.rows["hour"].to_pylist(), set()
+    sources = {project.metrics[metric].source for metric, *_ in outdated}
+    with open_database(project, clock, {f"hourline.events_{name}" for name in sources}) as (database, snapshot):
+        archives = {
+            name: _Archive(database, layout, project.sources[name])
+            for name in sources
+            if f"events/{name}" in snapshot.other_tables
+        }
+        for (metric, name, version), rows in outdated.items():
+            declared, touched = project.metrics[metric], set[datetime]()
+            if archive := archives.get(declared.source):
+                touched = archive.find_touched(declared, project.lookups[name], (version, newest[name]), rows.cutoffs)
+            for place in rows.places:
+                if hours[place] in touched:
+                    changed[place] = json.dumps(sorted({*json.loads(changed[place] or "[]"), name}))
+                    marked.add((declared.source, hours[place]))
+                else:
+                    lookups[place] = as_text({**versions_of(lookups[place]), name: newest[name]})
+    leave_none_open(layout, table)
+    commits.overwrite(table, coverage.with_lookups(lookups, changed), None, {"stale": len(marked)})
+    return len(marked)
+
+
+def _find_outdated(
+    project: Project, coverage: Coverage, newest: Mapping[str, int]
+) -> dict[tuple[str, str, int], _Outdated]:
+    """By metric, lookup and version, the hours that are published by today's declaration and are not stale by this
+    lookup yet.
+    """
+    known = {text: versions_of(text) for text in coverage.rows["lookups"].unique().to_pylist() if text}
+    if all(newest.get(name, number) == number for of in known.values() for name, number in of.items()):
+        return {}
+    today = {one.name: declaration_hash(project.source_of(one), one) for one in project.metrics.values()}
+    columns = ["metric", "declaration", "hour", "cutoff", "lookups", "changed_lookups", "lookups_as_of"]
+    # Two versions may have come since. Each is compared with the newest one.
+    found: dict[tuple[str, str, int], _Outdated] = defaultdict(_Outdated)
+    for place, row in enumerate(coverage.rows.select(columns).to_pylist()):
+        if row["lookups"] is None or row["cutoff"] is None or today.get(row["metric"]) != row["declaration"]:
+            continue
+        if row["lookups_as_of"] is not None:  # A person has chosen its versions.
+            continue
+        marked = json.loads(row["changed_lookups"] or "[]")
+        for name, version in known[row["lookups"]].items():
+            if newest.get(name, version) != version and name not in marked:
+                of = found[row["metric"], name, version]
+                of.places.append(place)
+                of.cutoffs[row["hour"]] = max(row["cutoff"], of.cutoffs.get(row["hour"], 0))
+    return found
+
+
+class _Archive:
+    """The archived events of a source, of which the keys are read."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection, layout: Layout, source: Source) -> None:
+        self._database, self._layout, self._source = database, layout, source
+        columns = [name for name, *_ in database.execute(f"DESCRIBE hourline.events_{source.name}").fetchall()]
+        there, stored = {name.casefold() for name in columns}, stored_names(source, columns)
+        known = _OWN | {name: stored.get(name, name) for name in source.event_fields}
+        # A field that was declared after the last micro-batch is no column yet.
+        read = {name: identifier(of) if of.casefold() in there else "NULL" for name, of in known.items()}
+        selected = ", ".join(f"{of} AS {identifier(name)}" for name, of in read.items())
+        self._events = f"(SELECT {selected} FROM hourline.events_{source.name})"
+        self._is_as_declared = not ArchiveDecodings.read(layout, source).others
+        self._found: dict[object, set[datetime]] = {}
+
+    def find_touched(
+        self, metric: Metric, lookup: Lookup, versions: tuple[int, int], cutoffs: Mapping[datetime, int]
+    ) -> set[datetime]:
+        """Those of the hours (UTC) in ``cutoffs`` with an event up to its cutoff that meets other values, which the
+        metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can tell, or
+        a version is no longer kept, these are all hours with events.
+        """
+        words, touched = words_of(self._source, metric), set[datetime]()
+        values = tuple(name for name in lookup.columns if name.casefold() in words and name not in lookup.key)
+        for use in self._source.lookups:
+            if self._source.lookup_name(use) == lookup.name and use.casefold() in words:
+                asked = (use, versions, values, tuple(cutoffs.items()))
+                if asked not in self._found:  # Metrics of a source mostly ask for the same.
+                    self._found[asked] = self._find(use, lookup, versions, values, cutoffs)
+                touched |= self._found[asked]
+        return touched
+
+    def _find(
+        self,
+        use: str,
+        lookup: Lookup,
+        versions: tuple[int, int],
+        values: Collection[str],
+        cutoffs: Mapping[datetime, int],
+    ) -> set[datetime]:
+        keys = [key.sql for text in self._source.lookups[use].key if (key := translate(self._source, text))]
+        if len(keys) < len(lookup.key) or not self._is_as_declared:
+            return self._find_hours(cutoffs, "")
+        try:
+            before, now = (read_version(self._layout, lookup, number) for number in versions)
+        except TableError:
+            return self._find_hours(cutoffs, "")
+        changes = find_changes(lookup, before, now, values)
+        return self._find_hours(cutoffs, _meets(lookup, keys), changes) if changes.num_rows else set()
+
+    def _find_hours(
+        self, cutoffs: Mapping[datetime, int], meets: str, changes: pa.Table | None = None
+    ) -> set[datetime]:
+        """The hours in ``cutoffs`` with an event up to its cutoff that ``meets`` one of ``changes`` (SQL). Empty: any
+        event will do.
+        """
+        hours = pa.table({_COVERED: pa.array(list(cutoffs), TIMESTAMP), _CUTOFF: pa.array(list(cutoffs.values()))})
+        self._database.register("_covered", hours)
+        if changes is not None:
+            self._database.register("_changes", changes)
+        # The bounds let DuckDB skip files.
+        within = f"{HOUR} BETWEEN {literal(min(cutoffs))} AND {literal(max(cutoffs))}"
+        try:
+            found = self._database.execute(f"""
+                SELECT DISTINCT {HOUR} FROM {self._events}
+                JOIN _covered ON {HOUR} = {_COVERED} AND {SEQUENCE} <= {_CUTOFF}
+                {f"JOIN _changes ON {meets}" if meets else ""} WHERE {within}""").fetchall()
+        finally:
+            self._database.unregister("_covered")
+            self._database.unregister("_changes")
+        return {hour for (hour,) in found}
+
+
+def _meets(lookup: Lookup, keys: Sequence[str]) -> str:
+    """A condition: the event has the key of a change, ``keys`` (SQL), and lies in its span."""
+    equal = [f"{name} = {key}" for name, key in zip(key_columns(lookup), keys, strict=True)]
+    at = f"epoch_us({EVENT_TIME})"
+    return " AND ".join([*equal, f"{FIRST} <= {at}", f"{at} < {END}"])

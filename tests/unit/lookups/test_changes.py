@@ -1,0 +1,62 @@
+"""The keys and event times at which two versions of a lookup give an event other rows."""
+
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hourline_core.errors import TableError
+from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
+from hourline_core.lookups.rows import take_rows
+from hourline_core.model import Lookup
+from tests.unit.lookups.test_lookup_rows import LATEST, PRICE, READ, START, matches, prices
+
+TIMES = [START + timedelta(hours=12 * half) for half in range(-1, 10)]
+
+
+@settings(max_examples=200)
+@given(prices, prices, st.sampled_from([PRICE, LATEST]), st.sampled_from([(), ("v",), ("v", "until")]))
+def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
+    before: list[dict[str, Any]], now: list[dict[str, Any]], lookup: Lookup, values: tuple[str, ...]
+) -> None:
+    try:
+        earlier, later = (take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows for rows in (before, now))
+    except TableError:
+        return
+    changed = find_changes(lookup, earlier, later, values).to_pylist()
+    for kind in "ab":
+        for size in (1, 2):
+            for time in TIMES:
+                met = [meet(lookup, rows.to_pylist(), (kind, size), time, values) for rows in (earlier, later)]
+                at = round(time.timestamp() * 1_000_000)
+                named = [
+                    one
+                    for one in changed
+                    if [one[name] for name in key_columns(lookup)] == [kind, size] and one[FIRST] <= at < one[END]
+                ]
+                assert len(named) == (met[0] != met[1])
+
+
+def meet(
+    lookup: Lookup, rows: list[dict[str, Any]], key: tuple[str, int], time: Any, values: tuple[str, ...]
+) -> list[list[Any]]:
+    always = {} if lookup.is_valid_at_times else {"since": None, "until": None}
+    return [[row[name] for name in values] for row in rows if matches([{**row, **always}], key, time)]
+
+
+def test_values_that_are_no_number_are_equal() -> None:
+    lookup = Lookup.model_validate(
+        {
+            "name": "rate",
+            "table": "rates.csv",
+            "key": "k",
+            "columns": {"k": "string", "since": "date", "rate": "double"},
+            "valid_from": "since",
+        }
+    )
+    rows = pa.table({"k": ["a"], "since": pa.array([None], pa.date32()), "rate": [float("nan")]})
+    other = rows.set_column(1, "since", pa.array([START.date()], pa.date32()))
+    (changed,) = find_changes(lookup, rows, other, ["rate"]).to_pylist()
+    assert changed[END] == round(START.timestamp() * 1_000_000), "from then on, both have it"
