@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hourline_core.compute.native_expressions import translate
 from hourline_core.errors import TableError
-from hourline_core.ledger.coverage import Coverage
+from hourline_core.ledger.coverage import Coverage, read_coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import TIMESTAMP, Layout, stored_names
@@ -74,9 +74,7 @@ def mark_stale_hours(project: Project, clock: Clock = wall_clock) -> int:
 
     The caller has the lease of the batch layer. Raises TableError, and ConflictError when another process publishes.
     """
-    layout = Layout.of(project)
-    names = {name for source in project.sources.values() for name in names_of(source)}
-    newest = {name: of.number for name in names if (of := find_newest(layout, project.lookups[name]))}
+    layout, newest = Layout.of(project), _newest_versions(project)
     if not newest or not exists(layout.coverage, layout.storage_options):
         return 0
     description = "which version of final counts, and up to which cutoff"
@@ -107,6 +105,19 @@ def mark_stale_hours(project: Project, clock: Clock = wall_clock) -> int:
     leave_none_open(layout, table)
     commits.overwrite(table, coverage.with_lookups(lookups, changed), None, {"stale": len(marked)})
     return len(marked)
+
+
+def find_outdated_lookups(project: Project) -> list[str]:
+    """The lookups, sorted, with a newer version than that of some published hours, of which nobody has looked yet
+    whether they are stale. Raises TableError.
+    """
+    newest = _newest_versions(project)
+    return sorted({name for _, name, _ in _find_outdated(project, read_coverage(project), newest)}) if newest else []
+
+
+def _newest_versions(project: Project) -> dict[str, int]:
+    layout, names = Layout.of(project), {name for source in project.sources.values() for name in names_of(source)}
+    return {name: of.number for name in names if (of := find_newest(layout, project.lookups[name]))}
 
 
 def _find_outdated(

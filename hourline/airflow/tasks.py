@@ -17,13 +17,13 @@ _DAY = timedelta(days=1)
 
 def plan_hours(settings: Settings) -> dict[str, Any] | None:
     """The result of `hourline plan`, and in the log whether this run's own hour has closed. None when there is nothing
-    to recompute or to decode anew, and no finding to record.
+    to recompute or to decode anew, no lookup with a newer version than that of hours, and no finding to record.
 
     A run of Airflow's backfill always recomputes its hour.
     """
     hour = _own_hour()
     planned = run_for_results(settings, "plan", *(("--hour", hour_text(hour)) if hour else ()))
-    has_work = planned["planned"] or planned["to_decode"] or planned["findings"]
+    has_work = any(planned[name] for name in ("planned", "to_decode", "outdated_lookups", "findings"))
     return planned if has_work or _is_forced() else None
 
 

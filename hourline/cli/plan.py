@@ -36,6 +36,7 @@ def plan(
 ) -> None:
     """List the hours that need a recompute, and why."""
     declared = load(project, workspace)
+    from batch_layer.changed_lookups import find_outdated_lookups
     from batch_layer.decoding.missing_bytes import find_hours_without_bytes
     from batch_layer.decoding.to_decode import sources_to_decode
     from batch_layer.findings import has_news, look_now
@@ -54,19 +55,30 @@ def plan(
             f"{name}: {len(hours):,} hour(s) are missing for metrics over changed fields, since their records' bytes "
             f"were not kept; `hourline reset {name}` reads those again that Kafka still has (then `hourline up`)"
         )
+    outdated = find_outdated_lookups(declared)
+    for name in outdated:
+        note(
+            f"lookup {name} has a newer version than that of some published hours; `hourline recompute` finds those "
+            "whose events it touches, and recomputes these, too"
+        )
     if hour is not None:
         _say_open(declared, parse_hour(hour))
     findings = look_now(declared)
     note_findings(findings)
     if results is not None:
-        count = {"planned": len(planned), "hours": len({item.hour for item in planned}), "to_decode": len(to_decode)}
+        count = {
+            "planned": len(planned),
+            "hours": len({item.hour for item in planned}),
+            "to_decode": len(to_decode),
+            "outdated_lookups": len(outdated),
+        }
         results.write_text(json.dumps({**count, "findings": has_news(declared, findings, wall_clock())}))
     if format is ReportFormat.JSON:
         columns = ("metric", "hour", "reason", "events")
         say_json([{name: getattr(item, name) for name in columns} for item in planned])
     elif planned:
         say_planned(planned)
-    elif not to_decode:
+    elif not to_decode and not outdated:
         say("No hour needs a recompute." + (" A declaration is pending." if pending else ""))
 
 

@@ -344,7 +344,10 @@ def test_a_changed_row_makes_the_hours_stale_whose_events_it_touches(tmp_path: P
     sold = [*PLANES[:2], {**PLANES[2], "until": HALF}, {**PLANES[2], "seats": 70, "since": HALF}]
     sold.append({"tail": "N9", "maker": "Dornier", "seats": 9, "since": BASE, "until": BASE + timedelta(hours=1)})
     write_planes(root, sold)
+    refresh(project, project.lookups["plane"], wall_clock)
+    assert outdated(root) == 1, "so that Airflow's run goes on"
     run(root, "lookups", "--refresh")
+    assert outdated(root) == 0
     touched = {
         flight["at"].replace(minute=0)
         for flight in FLIGHTS
@@ -397,6 +400,13 @@ def test_a_changed_row_makes_the_hours_stale_whose_events_it_touches(tmp_path: P
     run(root, "lookups", "--refresh")
     assert {hour for hour, state in states(project) if state == "stale"} == closed
     assert {state for _, state in states(project, "total")} == {"final", "provisional"}
+
+
+def outdated(root: Path) -> int:
+    """The number of lookups that `plan` says a recompute has to look at."""
+    run(root, "plan", "--results", str(root / "plan.json"))
+    found: int = json.loads((root / "plan.json").read_text())["outdated_lookups"]
+    return found
 
 
 def run(root: Path, *arguments: str) -> None:
