@@ -3,6 +3,7 @@
 plan.py     how events are folded, and whether DuckDB computes all expressions, so that tasks read them themselves
 shares.py   divides the files of the archive among the tasks
 read.py     reads the events of a task, which do not reach Java then
+batches.py  how Spark passes events to a task, if it reads them
 tables.py   joins tables of events to chunks, and queries them
 tasks.py    identifies, folds and counts the events of one task
 totals.py   adds up the events of a metric by hour alone
