@@ -60,7 +60,7 @@ class Reader:
         hours = pa.array([one for one in self._plan.hours if share.first <= one <= share.last])
         if not pc.all(pc.is_in(pc.unique(rows[HOUR]), hours)).as_py():
             rows = rows.filter(pc.is_in(rows[HOUR], hours))
-        if PLACE in rows.column_names:  # Null is 0: an older version has archived it.
+        if PLACE in rows.column_names and rows[PLACE].null_count:  # Null is 0: an older version has archived it.
             at = rows.column_names.index(PLACE)
             rows = rows.set_column(at, PLACE, pc.fill_null(rows[PLACE], 0))
         return rows
