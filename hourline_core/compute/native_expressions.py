@@ -83,7 +83,7 @@ def translate(source: Source, text: str) -> Native | None:
     """
     try:
         return _Translation(source).of_text(text)
-    except _OnlySparkError:
+    except (_OnlySparkError, RecursionError):
         return None
 
 
@@ -106,7 +106,7 @@ class _Translation:
         try:
             # Alone, a column such as `load` or `show` would be a statement.
             select = sqlglot.parse_one(f"SELECT {text}", read="spark")
-        except (SqlglotError, RecursionError):
+        except SqlglotError:
             raise _OnlySparkError from None
         clauses = [name for name, part in select.args.items() if part]
         if not isinstance(select, exp.Select) or clauses != ["expressions"] or len(select.expressions) != 1:

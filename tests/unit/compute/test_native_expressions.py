@@ -122,6 +122,7 @@ def test_an_expression_of_the_list_has_its_type_in_spark(text: str, type: str) -
         "whole IN (SELECT 1)",
         "whole = ",
         "3000000000 > long",
+        f"{'abs(' * 900}double{')' * 900}",
     ],
 )
 def test_all_else_is_left_to_spark(text: str) -> None:
