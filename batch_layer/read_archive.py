@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.deduplication import mark_first
+from batch_layer.folding.batches import are_small
 from batch_layer.folding.plan import plan_fold, plan_read
 from batch_layer.folding.run import ArchiveFold, DriverFold, FrameFold, RunnableFold
 from batch_layer.folding.shares import ROWS_OF_TASK, is_brief
@@ -84,8 +85,10 @@ def plan_source(job: Job, source: Source) -> RunnableFold | None:
         # The log takes a full hour among empty ones for a few rows, and progress does not count repeated ids.
         brief = job.count_events(source, hours) <= ROWS_OF_TASK and is_brief(archive, hours)
         return DriverFold(plan, read, archive) if brief else ArchiveFold(plan, read, archive, job.spark())
-    events = ArchivedEvents(job, source, hours, cutoff).with_fields()
-    return FrameFold.of(source, projection, events, job.count_events(source, hours))
+    events = ArchivedEvents(job, source, hours, cutoff)
+    return FrameFold.of(
+        source, projection, events.with_fields(), job.count_events(source, hours), small=events.are_small
+    )
 
 
 def _plan_aggregations(job: Job, source: Source) -> list[AggregationPlan]:
@@ -123,6 +126,8 @@ class ArchivedEvents:
             self._layout.storage_options,
             job.snapshot.other_tables[f"events/{source.name}"],
         )
+        self.are_small = are_small(table)
+        """Whether Spark may pass them on in batches that only their number bounds."""
         self._archived = read_version(self._spark, table).where(self._chosen)
         self._decodings = ArchiveDecodings.of(table, source)
         if not self._decodings.others:

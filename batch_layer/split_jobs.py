@@ -10,18 +10,20 @@ from batch_layer.plan import PlannedHour
 from hourline_core.model import Project
 
 HOURS = 168
-"""The number of hours in a job of a recompute, whatever they hold."""
+"""The number of hours in a job of a recompute, unless they have many events."""
 HOURS_OF_BACKFILL = 24
 """The same in a backfill. The hourly recompute waits for its jobs, so they must not take long."""
 
 _EVENTS = 5_000_000
 _CELLS = 4_000
 """A job takes more hours as long as it has fewer events, over all metrics, and fewer hours × metrics."""
+_MAX_EVENTS = 25_000_000
+"""A job of several hours has this number of events at most, over all metrics. Its tiles are in memory several times."""
 
 
 def split_jobs(project: Project, planned: list[PlannedHour], hours: int = HOURS) -> Iterator[list[PlannedHour]]:
-    """The jobs of ``planned``, by hour, each with all metrics of its hours. One has ``hours`` hours at least, if there
-    are so many, and more if they are small. If ``batch.hours_per_job`` is declared, it has that number at most.
+    """The jobs of ``planned``, by hour, each with all metrics of its hours. One has ``hours`` hours, fewer if they have
+    many events, and more if they have few. If ``batch.hours_per_job`` is declared, it has that number at most.
     """
     declared = project.settings.batch.hours_per_job
     fewest = min(hours, declared) if declared else hours
@@ -31,7 +33,8 @@ def split_jobs(project: Project, planned: list[PlannedHour], hours: int = HOURS)
         of_hour = list(items)
         events += (of_hour_events := sum(item.events for item in of_hour))
         is_small = events <= _EVENTS and len(job) + len(of_hour) <= _CELLS
-        if count >= fewest and (declared or not is_small):
+        is_full = events > _MAX_EVENTS or (count >= fewest and (declared is not None or not is_small))
+        if job and is_full:
             yield job
             job, count, events = [], 0, of_hour_events
         job += of_hour

@@ -34,7 +34,7 @@ BATCH = 100_000
 SHOPS = pa.array([f"shop {number:02}" for number in range(100)])
 TOPIC_ID = "topic-id"
 SHOP, AMOUNT = "lower(shop)", "abs(amount)"
-"""Expressions that only Spark evaluates. They change no value of these events."""
+"""Expressions that change no value of these events. Only Spark evaluates the first, so it evaluates both."""
 FILES = {
     "hourline.yaml": "name: archive\n",
     "sources/sales.yaml": "topic: sales\nfields: {sale: long, shop: string, amount: int, customer: long, at: long}\n"
@@ -54,7 +54,7 @@ class Archive:
     """The project in ``folder``. ``truth`` has the tiles of all events that count, by hour and shop.
 
     With ``with_id``, each sale has an id and counts once, and one in 100 is repeated. ``with_expressions``, the
-    dimension and a measure are expressions that only Spark evaluates. They give the same tiles.
+    dimension and a measure are expressions that Spark evaluates. They give the same tiles.
     """
 
     def __init__(self, folder: Path, *, with_id: bool = False, with_expressions: bool = False) -> None:

@@ -48,8 +48,8 @@ def replay(job: Job, served: MetricTables, cutoff: int, hours: list[datetime]) -
     rows = job.count_events(source, hours)
     # Which events had counted is known, so their ids do not matter.
     known = source.model_copy(update={"id": None})
-    before = FrameFold.of(known, projection, events.keep_counted_before(cutoffs), rows)
-    first = FrameFold.of(source, projection, events.with_fields(), rows)
+    before = FrameFold.of(known, projection, events.keep_counted_before(cutoffs), rows, small=events.are_small)
+    first = FrameFold.of(source, projection, events.with_fields(), rows, small=events.are_small)
     counted, _ = before.run()[served.metric.name]
     of_first, totals = first.run()[served.metric.name]
     return Replayed(counted, of_first, dict(totals.sizes), lookups.other_hours, lookups.forgotten_hours)

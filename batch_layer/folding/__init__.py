@@ -3,8 +3,10 @@
 plan.py     how events are folded, and whether DuckDB computes all expressions, so that tasks read them themselves
 shares.py   divides the files of the archive among the tasks
 read.py     reads the events of a task, which do not reach Java then
+batches.py  how Spark passes events to a task, if it reads them
 tables.py   joins tables of events to chunks, and queries them
-tasks.py    identifies, folds and counts the events of one task
+first.py    finds the first event of each id and hour
+tasks.py    folds and counts the events of one task
 totals.py   adds up the events of a metric by hour alone
 failures.py some of the events that a class of the user fails for
 run.py      runs the tasks, and merges what they tell

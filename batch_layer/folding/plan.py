@@ -44,6 +44,7 @@ _STORED = {
     EVENT_TIME: "event_time",
 }
 """By column of the events, that of the archive."""
+_TOPICS = (_STORED[TOPIC_ID], _STORED[TOPIC])
 ADDRESS = (TOPIC_ID, PARTITION, OFFSET, PLACE)
 """Within a micro-batch, events are in the order of these."""
 
@@ -108,7 +109,7 @@ class ReadPlan:
     columns: Mapping[str, str]
     """The columns that are read, with their names in the archive."""
     schema: pa.Schema
-    """These columns as they are archived."""
+    """These columns as they are archived, and as they are read."""
     expressions: Mapping[str, str]
     """The columns that are computed of them, in DuckDB's SQL. ID is among them if the source has one."""
     hours: Sequence[datetime]
@@ -190,8 +191,13 @@ def plan_read(
     columns = {name: known[name] for name in known if name in read}
     if not {*columns.values()} <= {*there.names}:
         return None
-    schema = pa.schema([there.field(name) for name in columns.values()])
+    schema = pa.schema([_as_read(there.field(name)) for name in columns.values()])
     return ReadPlan(archive.table_uri, storage_options, columns, schema, expressions, hours, cutoff, lookups, pinned)
+
+
+def _as_read(column: pa.Field) -> pa.Field:
+    """Topics, of which there are a few, come as dictionaries. A copy of their names for each event takes longer."""
+    return column.with_type(pa.dictionary(pa.int32(), column.type)) if column.name in _TOPICS else column
 
 
 def _folded(tiles: ProjectedMetric, first: tuple[str, ...]) -> FoldedMetric:

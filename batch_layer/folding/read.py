@@ -22,10 +22,15 @@ class Reader:
     def __init__(self, plan: ReadPlan) -> None:
         self._plan = plan
         self._connection = connect()
+        types = dict(zip(plan.columns, plan.schema.types, strict=True))
         plain = {identifier(name): name for name in plan.columns}
+        widened = {f"({identifier(name)}::BIGINT)": name for name in types if pa.types.is_integer(types[name])}
         self._named = {name: plain[sql] for name, sql in plan.expressions.items() if sql in plain}
+        self._widened = {name: widened[sql] for name, sql in plan.expressions.items() if sql in widened}
         computed = ", ".join(
-            f"{sql} AS {identifier(name)}" for name, sql in plan.expressions.items() if name not in self._named
+            f"{sql} AS {identifier(name)}"
+            for name, sql in plan.expressions.items()
+            if name not in self._named and name not in self._widened
         )
         self._computed = f"SELECT {computed} FROM rows" if computed else ""
 
@@ -42,6 +47,8 @@ class Reader:
             rows = add_lookup_columns(self._connection, rows, plan.lookups, plan.pinned)
             for name, of in self._named.items():
                 rows = rows.append_column(name, rows[of])
+            for name, of in self._widened.items():
+                rows = rows.append_column(name, rows[of].cast(pa.int64()))
             if self._computed:
                 computed = query(self._connection, self._computed, rows)
                 for name in computed.column_names:
@@ -60,7 +67,7 @@ class Reader:
         hours = pa.array([one for one in self._plan.hours if share.first <= one <= share.last])
         if not pc.all(pc.is_in(pc.unique(rows[HOUR]), hours)).as_py():
             rows = rows.filter(pc.is_in(rows[HOUR], hours))
-        if PLACE in rows.column_names:  # Null is 0: an older version has archived it.
+        if PLACE in rows.column_names and rows[PLACE].null_count:  # Null is 0: an older version has archived it.
             at = rows.column_names.index(PLACE)
             rows = rows.set_column(at, PLACE, pc.fill_null(rows[PLACE], 0))
         return rows

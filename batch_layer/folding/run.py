@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
+from batch_layer.folding.batches import bounded_by_rows
 from batch_layer.folding.failures import list_first
 from batch_layer.folding.plan import FoldPlan, ReadPlan, looked_up_expressions, plan_fold
 from batch_layer.folding.shares import divide_archive, number_of_tasks
@@ -110,9 +111,11 @@ class FrameFold:
     events: DataFrame
     rows: int
     """About the number of events."""
+    small: bool = False
+    """Whether they are ``are_small``."""
 
     @classmethod
-    def of(cls, source: Source, projection: Projection, events: DataFrame, rows: int) -> Self:
+    def of(cls, source: Source, projection: Projection, events: DataFrame, rows: int, *, small: bool = False) -> Self:
         """The fold of ``events``, which are archived ones of ``source``, with its fields and their addresses."""
         plan = plan_fold(source, projection)
         if source.id:
@@ -126,20 +129,22 @@ class FrameFold:
             flags = [F.expr(attempt(text)).alias(name) for name, text in looked_up_expressions(plan).items()]
             projected = with_derived(projected, source).select(*projected.columns, *flags)
         chosen = projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in plan.columns))
-        return cls(plan, chosen, rows)
+        return cls(plan, chosen, rows, small)
 
     def run(self) -> Result:
         """See RunnableFold."""
         by_id = self.plan.source.id is not None
-        parallelism = self.events.sparkSession.sparkContext.defaultParallelism
-        tasks = number_of_tasks(self.rows, parallelism, by_id=by_id)
+        spark = self.events.sparkSession
+        tasks = number_of_tasks(self.rows, spark.sparkContext.defaultParallelism, by_id=by_id)
         if by_id:
             # Events without an id may be in any task.
             alone = F.when(F.col(ID).isNull(), F.struct(PARTITION, OFFSET, PLACE))
             events = self.events.repartition(tasks, HOUR, ID, alone)
         else:
             events = self.events.coalesce(tasks)
-        return _merge(self.plan, run_tasks(events, partial(work_on_events, pickle.dumps((self.plan, None)))))
+        with bounded_by_rows(spark) if self.small else nullcontext():
+            told = run_tasks(events, partial(work_on_events, pickle.dumps((self.plan, None))))
+        return _merge(self.plan, told)
 
 
 def _merge(plan: FoldPlan, told: list[bytes]) -> Result:

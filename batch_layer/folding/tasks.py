@@ -7,40 +7,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch_layer.folding.failures import keep_first
+from batch_layer.folding.first import find_first
 from batch_layer.folding.plan import FoldPlan, ReadPlan
 from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
-from batch_layer.folding.tables import join_chunks, query, split_table
+from batch_layer.folding.tables import join_chunks, split_table
 from batch_layer.folding.totals import add_up_events, add_up_states
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports
 from hourline_core.compute.worker_database import connect
 from hourline_core.model.scratch_columns import (
     HOUR,
-    ID,
     IS_FIRST,
-    OFFSET,
-    PARTITION,
-    PLACE,
     SCRATCH_PREFIX,
-    SEQUENCE,
-    TOPIC_ID,
 )
 from hourline_core.runtime.freed_memory import give_back_memory
-from hourline_core.sql.literals import identifier
 
 _TILE_BYTES = 32 << 20
 """From this size of further tiles on, they are merged with the others. It grows with the size of all groups: a tile has
 100 bytes without sketches, and up to 100,000 with them.
 """
-_RANK = f"{SCRATCH_PREFIX}rank"
 READ, COUNTED, OF_METRIC, QUARANTINED = (
     f"{SCRATCH_PREFIX}{name}" for name in ("read", "counted", "of_metric", "quarantined")
 )
@@ -128,11 +120,6 @@ class _Folder:
         self._connection = connect()
         root = connect_for_folds(metric.tiles.aggregation.metric for metric in plan.metrics.values())
         self._tiles = {name: Fold(root, metric.tiles) for name, metric in plan.metrics.items()}
-        counts = [f"count(*) - count({identifier(name)})" for name in plan.required]
-        flags = [*chain(*plan.lookups.values())]
-        counts += [f"count(*) FILTER ({identifier(name)})" for name in flags]
-        self._read = f"SELECT {', '.join([HOUR, 'count(*)', *counts])} FROM rows GROUP BY 1"
-        self._counted = [HOUR, READ, *plan.required, *flags]
 
     def fold(self, tables: Iterable[pa.Table], folded: FoldedShare) -> None:
         """Add the events ``tables``. All events of an id and hour are among them."""
@@ -146,8 +133,11 @@ class _Folder:
 
     def _count_read(self, tables: Iterable[pa.Table], folded: FoldedShare) -> Iterator[pa.Table]:
         for rows in filter(len, tables):
-            counts = query(self._connection, self._read, rows)
-            folded.read.append(counts.rename_columns(self._counted))
+            required, flags = list(self._plan.required), list(chain(*self._plan.lookups.values()))
+            nulls = [(name, "count", pc.CountOptions(mode="only_null")) for name in required]
+            true = [(name, "sum", pc.ScalarAggregateOptions(min_count=0)) for name in flags]
+            counts = rows.group_by(HOUR, use_threads=False).aggregate([([], "count_all"), *nulls, *true])
+            folded.read.append(counts.rename_columns([HOUR, READ, *required, *flags]))
             yield rows
 
     def _fold_metric(self, name: str, events: pa.Table, folded: FoldedEvents) -> None:
@@ -181,40 +171,12 @@ class _Folder:
             rows += chunk.num_rows
             if rows > most:
                 together = pa.concat_tables(held)
-                held = [together.filter(self._find_first(together))]
+                held = [together.filter(find_first(self._connection, together))]
                 rows = held[0].num_rows
                 most = max(most, 2 * rows)
         if held:
             together = pa.concat_tables(held)
-            yield from split_table(together.append_column(IS_FIRST, self._find_first(together)))
-
-    def _find_first(self, rows: pa.Table) -> pa.Array:
-        """Whether each event has no id, or is the first of its id and hour, by sequence and address."""
-        order = _order(rows)
-        ranks = np.empty(rows.num_rows, np.int64)
-        ranks[order] = np.arange(rows.num_rows)
-        # One integer is all that DuckDB holds of the events of an id.
-        sql = f"SELECT min({_RANK}) AS {_RANK} FROM rows WHERE {ID} IS NOT NULL GROUP BY {HOUR}, {ID}"
-        firsts = query(self._connection, sql, pa.table({HOUR: rows[HOUR], ID: rows[ID], _RANK: ranks}))[
-            _RANK
-        ].to_numpy()
-        is_first = pc.is_null(rows[ID]).to_numpy().copy()
-        is_first[order[firsts]] = True
-        return pa.array(is_first)
-
-
-def _order(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The numbers of the rows by sequence and address."""
-    topics = rows[TOPIC_ID].combine_chunks().dictionary_encode()
-    codes = pc.rank(topics.dictionary, tiebreaker="dense").take(topics.indices)
-    keys = [codes, *(rows[name] for name in (PARTITION, OFFSET, PLACE))]
-    in_order = np.ones(max(rows.num_rows - 1, 0), np.bool_)
-    for key in reversed([rows[SEQUENCE], *keys]):
-        steps = np.diff(key.to_numpy())
-        in_order = (steps > 0) | ((steps == 0) & in_order)
-    if in_order.all():  # as the speed layer archives them
-        return np.arange(rows.num_rows)
-    return np.lexsort([key.to_numpy() for key in reversed([rows[SEQUENCE], *keys])])
+            yield from split_table(together.append_column(IS_FIRST, find_first(self._connection, together)))
 
 
 def _filter(events: pa.Table, conditions: Sequence[str]) -> pa.Table:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import find_failed
@@ -78,13 +79,24 @@ class Fold:
         return Folded(self._compute(kept), kept, quarantined) if quarantined.num_rows else Folded(tiles, events, None)
 
     def merge(self, tiles: Sequence[pa.Table]) -> pa.Table:
-        """``tiles`` of several parts of the events as those of all of them."""
+        """``tiles`` of several parts of the events as those of all of them. Each part has a group once at most."""
         if len(tiles) == 1:
             return tiles[0]
         together = pa.concat_tables(tiles)
-        parts = -(-len(together) // _MERGED) or 1
+        # Nearly all hours are in one part alone, if these are files of the archive. They have nothing to merge.
+        hours = pa.chunked_array([pc.unique(of["hour"]) for of in tiles], self._schema.field("hour").type)
+        counts = pc.value_counts(hours)
+        several = pc.is_in(together["hour"], counts.field(0).filter(pc.greater(counts.field(1), 1)))
+        alone, together = together.filter(pc.invert(several)), together.filter(several)
+        parts = -(-len(together) // _MERGED)
         return pa.concat_tables(
-            self._query("tiles", together, self._merge_sql, {"parts": parts, "part": part}) for part in range(parts)
+            [
+                alone,
+                *(
+                    self._query("tiles", together, self._merge_sql, {"parts": parts, "part": part})
+                    for part in range(parts)
+                ),
+            ]
         )
 
     def _compute(self, events: pa.Table) -> pa.Table:

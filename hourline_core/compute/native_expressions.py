@@ -1,9 +1,11 @@
 """Spark SQL that DuckDB computes with the same results, so that no column has to cross into Java for it.
 
-It is a closed list: names of columns, plain literals, comparisons, AND, OR and NOT, IS NULL, IN, BETWEEN, CASE,
-COALESCE, arithmetic of doubles or of floats, the remainder and the quotient by a number, substrings, the length and the
-parts of a text, concatenation, and casts that lose nothing. None of them raises, and each means the same in both
-engines for the types that it is listed for. A property test compares them. All other expressions are Spark's.
+It is a closed list: names of columns, plain literals, comparisons, AND, OR and NOT, IS NULL, IN, BETWEEN, CASE, IF,
+NULLIF, COALESCE, arithmetic, the remainder and the quotient by a number, absolute and rounded numbers, substrings, the
+length and the parts of a text, LIKE and what a text starts with, ends with or contains, texts without spaces around
+them, concatenation, the parts of a day and of a time, and casts that lose nothing. None of them raises, and each means
+the same in both engines for the types that it is listed for. A property test compares them. All other expressions are
+Spark's.
 """
 
 import re
@@ -46,7 +48,21 @@ _BESIDE_DOUBLE = "decimal beside a double"
 """The type of such a number: it is a decimal, unless the other operand is a double."""
 _LARGEST_OF_FLOAT = 2**24
 """Up to this one, a float holds each whole number."""
-_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_BITS = {"int": ("BIGINT", 32), "bigint": ("HUGEINT", 64)}
+"""By type of whole numbers, a type that holds what comes of their arithmetic, and the bits of it that Spark keeps."""
+_ENDS = {exp.StartsWith: "starts_with", exp.EndsWith: "suffix", exp.Contains: "contains"}
+_OF_LIKE = {"this", "expression", "negate"}
+_TRIMMED = {None: "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+_OF_TIME = {exp.Hour: "hour", exp.Minute: "minute"}
+_OF_DAY: Mapping[Any, str] = {
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.DayOfWeek: "1 + dayofweek",
+}
+"""DuckDB's week begins with the day 0, Spark's with the day 1."""
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
 _OWN = {EVENT_TIME: "timestamp", HOUR: "timestamp", TOPIC: "string", PARTITION: "int", OFFSET: "bigint", PLACE: "int"}
 
 
@@ -67,7 +83,7 @@ def translate(source: Source, text: str) -> Native | None:
     """
     try:
         return _Translation(source).of_text(text)
-    except _OnlySparkError:
+    except (_OnlySparkError, RecursionError):
         return None
 
 
@@ -90,7 +106,7 @@ class _Translation:
         try:
             # Alone, a column such as `load` or `show` would be a statement.
             select = sqlglot.parse_one(f"SELECT {text}", read="spark")
-        except (SqlglotError, RecursionError):
+        except SqlglotError:
             raise _OnlySparkError from None
         clauses = [name for name, part in select.args.items() if part]
         if not isinstance(select, exp.Select) or clauses != ["expressions"] or len(select.expressions) != 1:
@@ -169,6 +185,17 @@ class _Translation:
         _refuse_different([one, other])
         return Native(f"({one.sql} {_OPERATORS[type(node)]} {other.sql})", "boolean")
 
+    def match(self, node: exp.Like) -> Native:
+        text, pattern = self.of_type(node.this, "string"), node.expression
+        if not isinstance(pattern, exp.Literal) or not node.args.keys() <= _OF_LIKE:
+            raise _OnlySparkError
+        sign = "NOT LIKE" if node.args.get("negate") else "LIKE"
+        return Native(f"({text.sql} {sign} {self.of_type(pattern, 'string').sql})", "boolean")
+
+    def end(self, node: exp.StartsWith | exp.EndsWith | exp.Contains) -> Native:
+        text, part = (self.of_type(of, "string") for of in (node.this, node.expression))
+        return Native(f"{_ENDS[type(node)]}({text.sql}, {part.sql})", "boolean")
+
     def connect(self, node: exp.Connector) -> Native:
         one, other = (self.of_type(part, "boolean") for part in (node.this, node.expression))
         return Native(f"({one.sql} {_OPERATORS[type(node)]} {other.sql})", "boolean")
@@ -218,8 +245,27 @@ class _Translation:
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
             number = self.constant(node.this)
         else:
-            number = self.of_type(node.this, "double", "float")  # The least whole number has no opposite.
+            number = self.of_type(node.this, "double", "float", *_BITS)
+            if number.type in _BITS:
+                return _wrap_around(Native("0", "int"), "-", number)
         return Native(f"(-{number.sql})", number.type)
+
+    def absolute(self, node: exp.Abs) -> Native:
+        number = self.of_type(node.this, "double", "float", *_BITS)
+        if number.type not in _BITS:
+            return Native(f"abs({number.sql})", number.type)
+        opposite = _wrap_around(Native("0", "int"), "-", number)
+        return Native(f"(CASE WHEN {number.sql} < 0 THEN {opposite.sql} ELSE {number.sql} END)", number.type)
+
+    def round(self, node: exp.Floor | exp.Ceil) -> Native:
+        """A double as the next whole number. What is too large for it is the largest one, as in Java."""
+        number = self.of_type(node.this, "double").sql
+        if any(name != "this" and of for name, of in node.args.items()):
+            raise _OnlySparkError
+        rounded = f"{'floor' if isinstance(node, exp.Floor) else 'ceil'}({number})"
+        beyond = f"WHEN isnan({number}) THEN 0 WHEN {number} >= 1e18 THEN 9223372036854775807"
+        beyond = f"WHEN {number} IS NULL THEN NULL {beyond} ELSE -9223372036854775808"
+        return Native(f"coalesce(try_cast({rounded} AS BIGINT), (CASE {beyond} END)::BIGINT)", "bigint")
 
     def divide(self, node: exp.Div) -> Native:
         """The quotient by a plain number but zero, by which Spark gives null."""
@@ -236,8 +282,10 @@ class _Translation:
         one, other = (self.of_type(part, *types) for part in (node.this, node.expression))
         if one.type == other.type == "float":
             return Native(f"({one.sql} {_OPERATORS[type(node)]} {other.sql})", "float")
+        if one.type in _WHOLE and other.type in _WHOLE:
+            return _wrap_around(one, _OPERATORS[type(node)], other)
         if "double" not in (one.type, other.type) or "float" in (one.type, other.type):
-            raise _OnlySparkError  # A whole number that is too large wraps around in Spark.
+            raise _OnlySparkError
         return Native(f"({one.sql}::DOUBLE {_OPERATORS[type(node)]} {other.sql}::DOUBLE)", "double")
 
     def remainder(self, node: exp.Mod) -> Native:
@@ -256,6 +304,13 @@ class _Translation:
         if not bounds or int(bounds[0]) < 1:
             raise _OnlySparkError
         return Native(f"substring({', '.join([text.sql, *bounds])})", "string")
+
+    def trim(self, node: exp.Trim) -> Native:
+        """Spark takes spaces alone from a text, and DuckDB those that it is told."""
+        if node.args.get("expression") is not None or node.args.get("position") not in _TRIMMED:
+            raise _OnlySparkError
+        text = self.of_type(node.this, "string").sql
+        return Native(f"{_TRIMMED[node.args.get('position')]}({text}, ' ')", "string")
 
     def length(self, node: exp.Length) -> Native:
         return Native(f"length({self.of_type(node.this, 'string').sql})::INTEGER", "int")
@@ -281,6 +336,7 @@ class _Translation:
             "bigint": tuple(_WHOLE),
             "string": ("string", *_WHOLE),
             "decimal(19, 0)": tuple(_WHOLE),
+            "date": ("timestamp",),
         }
         if to == found.type:
             return found
@@ -291,12 +347,32 @@ class _Translation:
         return Native(f"({found.sql}::{_TYPES.get(to, 'DECIMAL(19, 0)')})", to)
 
     def choose(self, node: exp.If) -> Native:
-        """The text that ``distinct`` counts: no text of an event is invalid UTF-8."""
-        is_text = node.this
-        if not isinstance(is_text, exp.Anonymous) or is_text.name.lower() != "is_valid_utf8":
+        condition, default = node.this, node.args.get("false")
+        if isinstance(condition, exp.Anonymous) and condition.name.lower() == "is_valid_utf8":
+            # The text that `distinct` counts: no text of an event is invalid UTF-8.
+            self.of_type(condition.expressions[0], "string")
+            return self.of_type(node.args["true"], "string")
+        if default is None:
             raise _OnlySparkError
-        self.of_type(is_text.expressions[0], "string")
-        return self.of_type(node.args["true"], "string")
+        one, other = self.of_value(node.args["true"]), self.of_value(default)
+        if one.type != other.type:
+            raise _OnlySparkError
+        when = self.of_type(condition, "boolean").sql
+        return Native(f"(CASE WHEN {when} THEN {one.sql} ELSE {other.sql} END)", one.type)
+
+    def null_if(self, node: exp.Nullif) -> Native:
+        one, other = self.of_value(node.this), self.of_value(node.expression)
+        _refuse_different([one, other])
+        if one.type != other.type:
+            raise _OnlySparkError
+        return Native(f"(CASE WHEN {one.sql} = {other.sql} THEN NULL ELSE {one.sql} END)", one.type)
+
+    def part_of_time(self, node: exp.Hour | exp.Minute) -> Native:
+        return Native(f"{_OF_TIME[type(node)]}({self.of_type(node.this, 'timestamp').sql})::INTEGER", "int")
+
+    def part_of_day(self, node: exp.Expression) -> Native:
+        day = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
+        return Native(f"({_OF_DAY[type(node)]}({self.of_type(day, 'timestamp', 'date').sql}))::INTEGER", "int")
 
     def call(self, node: exp.Anonymous) -> Native:
         if node.name.lower() == ATTEMPT:  # Nothing that is translated raises.
@@ -336,6 +412,17 @@ def _refuse_different(compared: Iterable[Native]) -> None:
         raise _OnlySparkError
 
 
+def _wrap_around(one: Native, operator: str, other: Native) -> Native:
+    """The result over whole numbers. Of one that is too large for their type, Spark keeps the last bits."""
+    of = _wider(one.type, other.type)
+    if of not in _BITS:
+        raise _OnlySparkError
+    wide, bits = _BITS[of]
+    half, most = f"{1 << (bits - 1)}::{wide}", f"{(1 << bits) - 1}::{wide}"
+    result = f"{one.sql}::{wide} {operator} {other.sql}::{wide}"
+    return Native(f"(((({result}) + {half}) & {most}) - {half})::{_TYPES[of]}", of)
+
+
 def _wider(one: str, other: str) -> str:
     names = list(_WHOLE)
     return max(one, other, key=names.index)
@@ -348,6 +435,7 @@ _OPERATORS: Mapping[Any, str] = {
     exp.LTE: "<=",
     exp.GT: ">",
     exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.And: "AND",
     exp.Or: "OR",
     exp.Add: "+",
@@ -374,6 +462,14 @@ _NODES: Mapping[Any, Callable[..., Native]] = {
     exp.Mod: _Translation.remainder,
     exp.Substring: _Translation.substring,
     exp.Length: _Translation.length,
+    exp.Trim: _Translation.trim,
+    exp.Like: _Translation.match,
+    **dict.fromkeys(_ENDS, _Translation.end),
+    exp.Abs: _Translation.absolute,
+    **dict.fromkeys((exp.Floor, exp.Ceil), _Translation.round),
+    exp.Nullif: _Translation.null_if,
+    **dict.fromkeys(_OF_TIME, _Translation.part_of_time),
+    **dict.fromkeys(_OF_DAY, _Translation.part_of_day),
     exp.SplitPart: _Translation.split_part,
     **dict.fromkeys((exp.Concat, exp.DPipe), _Translation.concatenate),
     **dict.fromkeys((exp.Cast, exp.TryCast), _Translation.cast),

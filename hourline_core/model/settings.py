@@ -112,7 +112,8 @@ class BatchSettings(Declaration):
 
     hours_per_job: Annotated[int, pydantic.Field(ge=1)] | None = None
     """The maximum number of hours that one job recomputes, audits and publishes at once. Without it, a job has 168
-    hours (24 in a backfill), or more as long as it has at most 5,000,000 events and 4,000 hours × metrics.
+    hours (24 in a backfill), or more as long as it has at most 5,000,000 events and 4,000 hours × metrics. With or
+    without it, a job of more than one hour has at most 25,000,000 events, over all metrics.
     """
 
     answers_kept: Duration = timedelta(days=7)

@@ -15,6 +15,10 @@ from hourline_core.storage.statistics import ROWS_IN_GROUP, writer_properties
 # Files of this size are not compacted again, so each compaction writes a bounded amount.
 _FILE_BYTES = 32 * 1024 * 1024
 
+_MAX_BYTES = 2 * _FILE_BYTES
+_MAX_ROWS = 2_000_000
+"""What is merged into one file has at most this size and number of rows, since it is in memory twice."""
+
 SMALL_BYTES = 1024 * 1024
 """Files below this size (bytes) are merged between two runs of maintenance, without reading larger ones."""
 
@@ -67,14 +71,23 @@ def _is_in_order(values: pa.ChunkedArray) -> bool:
 
 
 def _runs_of_small_files(files: list[FileRange], below: int, below_rows: int | None = None) -> list[list[FileRange]]:
-    """Each run of two or more small files, between large ones."""
+    """Each run of two or more small files, between large ones. It ends at _MAX_BYTES and _MAX_ROWS, unless the next
+    file has values among its own: then delta-rs would rewrite what was just merged.
+    """
     # A run with values between those of a large file rewrites a part of that. The daily maintenance alone may do so.
     large = [file for file in files if file.size >= below] if below < _FILE_BYTES else []
     runs: list[list[FileRange]] = [[]]
+    size = rows = 0
     for file in files:
         is_small = file.size < below and (below_rows is None or file.rows < below_rows)
-        if is_small and not any(file.first <= one.last and file.last >= one.first for one in large):
-            runs[-1].append(file)
-        else:
+        if not is_small or any(file.first <= one.last and file.last >= one.first for one in large):
             runs.append([])
+            continue
+        is_full = size + file.size > _MAX_BYTES or rows + file.rows > _MAX_ROWS
+        if is_full and all(one.last < file.first for one in runs[-1]):
+            runs.append([])
+        if not runs[-1]:
+            size = rows = 0
+        runs[-1].append(file)
+        size, rows = size + file.size, rows + file.rows
     return [run for run in runs if len(run) > 1]

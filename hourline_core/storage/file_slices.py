@@ -1,6 +1,6 @@
 """Slices of data files, for tasks that read their rows themselves, in batches of a bounded size."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -44,18 +44,21 @@ def read_slices(
     files: FileSystem, slices: Iterable[FileSlice], schema: pa.Schema, by: str, lowest: Any, highest: Any
 ) -> Iterator[pa.Table]:
     """The rows of ``slices`` in tables of a bounded size, with the columns of ``schema``; those that a file lacks are
-    null. Row groups are left out that have no value of the column ``by`` from ``lowest`` to ``highest``.
+    null. A text of which ``schema`` wants a dictionary is not copied for each row. Row groups are left out that have no
+    value of the column ``by`` from ``lowest`` to ``highest``.
 
     Raises OSError, ArrowInvalid.
     """
+    dictionaries = [of.name for of in schema if pa.types.is_dictionary(of.type)]
     for path, first, end in slices:
         with files.open_input_file(path) as opened:
             # Without these, Arrow holds all of the file's row groups in memory.
-            file = pq.ParquetFile(opened, buffer_size=_BUFFER, pre_buffer=False)
-            names = [name for name in schema.names if name in file.schema_arrow.names]
-            groups = _row_groups(file.metadata, first, end, by, lowest, highest)
+            file = pq.ParquetFile(opened, buffer_size=_BUFFER, pre_buffer=False, read_dictionary=dictionaries)
+            there = set(file.schema_arrow.names)
+            names = [name for name in schema.names if name in there]
+            groups, size = _row_groups(file.metadata, first, end, by, lowest, highest)
             if groups:
-                batches = file.iter_batches(_batch_size(file.metadata, groups), groups, names, use_threads=False)
+                batches = file.iter_batches(size, groups, names, use_threads=False)
                 yield from (
                     with_schema(rows, schema)
                     for rows in join_tables(pa.Table.from_batches([batch]) for batch in batches)
@@ -76,8 +79,11 @@ def join_tables(tables: Iterable[pa.Table], most_rows: int = _ROWS, most_bytes: 
         yield pa.concat_tables(waiting)
 
 
-def _row_groups(written: pq.FileMetaData, first: int, end: int, by: str, lowest: Any, highest: Any) -> list[int]:
-    groups, begin = [], 0
+def _row_groups(
+    written: pq.FileMetaData, first: int, end: int, by: str, lowest: Any, highest: Any
+) -> tuple[list[int], int]:
+    """The numbers of the row groups to read, and the number of their rows that are about the most bytes of a batch."""
+    groups, begin, rows, size = [], 0, 0, 0
     columns = [written.schema.column(number).path for number in range(written.num_columns)]
     place = columns.index(by)
     for number in range(written.num_row_groups):
@@ -86,12 +92,6 @@ def _row_groups(written: pq.FileMetaData, first: int, end: int, by: str, lowest:
         is_within = values is None or not values.has_min_max or (values.min <= highest and values.max >= lowest)
         if first <= begin < end and is_within:
             groups.append(number)
+            rows, size = rows + group.num_rows, size + group.total_byte_size
         begin += group.num_rows
-    return groups
-
-
-def _batch_size(written: pq.FileMetaData, groups: Sequence[int]) -> int:
-    """The number of rows that are about the most bytes of a batch."""
-    chosen = [written.row_group(number) for number in groups]
-    rows, size = sum(group.num_rows for group in chosen), sum(group.total_byte_size for group in chosen)
-    return max(1, min(_ROWS, _BYTES * int(rows) // max(int(size), 1)))
+    return groups, max(1, min(_ROWS, _BYTES * rows // max(size, 1)))

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import secrets
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +19,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from batch_layer.audit.facts import compute_totals
-from batch_layer.folding import tables, tasks
+from batch_layer.folding import batches, tables, tasks
+from batch_layer.folding.batches import are_small
 from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
 from batch_layer.folding.run import merge_shares
 from batch_layer.folding.shares import Share, divide_archive, is_brief
@@ -172,6 +174,16 @@ def test_the_few_events_of_an_hour_are_brief_also_in_a_long_file(tmp_path: Path)
     for most, hours, brief in [(6, 1, True), (5, 1, False), (6, 2, False)]:
         with patch("batch_layer.folding.shares.ROWS_OF_TASK", most):
             assert is_brief(archive, HOURS[:hours]) is brief
+
+
+def test_events_are_small_unless_one_file_has_large_ones(tmp_path: Path) -> None:
+    small = [Event(HOURS[0], 1, "a", 0, n, "a", n, n) for n in range(50)]
+    texts = [secrets.token_hex(1_000) for _ in range(50)]
+    large = [event._replace(shop=text) for event, text in zip(small, texts, strict=True)]
+    with patch.object(batches, "_ROWS", 50):
+        for files, expected in [([small, small], True), ([small, large], False), ([small, large[:10]], True)]:
+            archive = write(tmp_path / str(len(files[-1]) + expected), [[(of, (0, 0)) for of in one] for one in files])
+            assert are_small(archive) is expected
 
 
 def write(folder: Path, files: list[list[tuple[Event, tuple[int, int]]]]) -> DeltaTable:

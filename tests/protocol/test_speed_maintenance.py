@@ -11,7 +11,7 @@ import pytest
 
 import serving_layer
 from hourline_core.storage import commits
-from hourline_core.storage.compaction import compact
+from hourline_core.storage.compaction import compact, count_compactable
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.version_retention import KEPT_HOURS, STREAMED
@@ -208,3 +208,34 @@ def test_files_are_merged_in_order_and_one_with_many_rows_is_left(tmp_path: Path
     assert len(left) == 2
     (merged,) = set(left) - {large}
     assert pq.read_table(merged)["sequence"].to_pylist() == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("limit", ["rows", "bytes"])
+def test_no_more_rows_are_merged_at_once_than_memory_has_room_for(
+    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([("sequence", pa.int64())])
+    table = open_or_create(str(tmp_path / "events" / "sales"), {}, "events", schema, STREAMED, "")
+    for number in range(11):
+        commits.append(table, pa.table({"sequence": [3 * number, 3 * number + 1, 3 * number + 2]}, schema), {})
+    if limit == "rows":
+        monkeypatch.setattr("hourline_core.storage.compaction._MAX_ROWS", 14)
+    else:
+        size = max(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
+        monkeypatch.setattr("hourline_core.storage.compaction._MAX_BYTES", 9 * size // 2)
+    before = sorted(table.to_pyarrow_table()["sequence"].to_pylist())
+    assert count_compactable(table) == 8
+    compact(table)
+    assert sorted(table.to_pyarrow_table()["sequence"].to_pylist()) == before
+    assert sorted(len(pq.read_table(path)) for path in table.file_uris()) == [9, 12, 12]
+
+
+def test_files_with_common_values_are_merged_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([("sequence", pa.int64())])
+    table = open_or_create(str(tmp_path / "events" / "sales"), {}, "events", schema, STREAMED, "")
+    for sequences in ([1, 2], [2, 3], [3], [4, 5], [5]):
+        commits.append(table, pa.table({"sequence": sequences}, schema), {})
+    monkeypatch.setattr("hourline_core.storage.compaction._MAX_ROWS", 2)
+    compact(table)
+    left = sorted(sorted(pq.read_table(path)["sequence"].to_pylist()) for path in table.file_uris())
+    assert left == [[1, 2, 2, 3, 3], [4, 5, 5]]

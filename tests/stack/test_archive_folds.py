@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.folding import shares
+from batch_layer.folding.batches import bounded_by_rows
 from batch_layer.folding.plan import plan_fold, plan_read
 from batch_layer.folding.run import ArchiveFold, DriverFold, FrameFold, RunnableFold
 from batch_layer.hour_totals import HourTotals
@@ -163,11 +164,23 @@ def test_events_that_tasks_or_spark_or_this_process_read_are_folded_as_a_naive_p
     read = plan_read(plan, projection, archive, {}, folding.WANTED, folding.CUTOFF)
     assert read
     events_read = ArchivedEvents(cast(Job, job), source, folding.WANTED, folding.CUTOFF).with_fields()
-    frame = FrameFold.of(source, projection, events_read, sum(map(len, files)))
+    frame = FrameFold.of(source, projection, events_read, sum(map(len, files)), small=True)
     for one in (ArchiveFold(plan, read, archive, spark), DriverFold(plan, read, archive), frame):
         with patch.object(shares, "ROWS_WITH_IDS", 5):  # so that several tasks have the events of an hour
             folded = one.run()
         folding.check(source, list(chain(*events)), *folded["turnover"])
+
+
+def test_small_events_come_in_batches_of_a_number_of_rows(spark: SparkSession) -> None:
+    rows = spark.range(0, 6_000, 1, 1).selectExpr("repeat('x', 20000) AS text")
+    before = run_tasks(rows, sizes_of_batches)
+    with bounded_by_rows(spark):
+        assert pickle.loads(run_tasks(rows, sizes_of_batches)[0]) == [2_500, 2_500, 1_000]  # noqa: S301
+    assert run_tasks(rows, sizes_of_batches) == before
+
+
+def sizes_of_batches(batches: Iterable[pa.RecordBatch]) -> bytes:
+    return pickle.dumps([batch.num_rows for batch in batches])
 
 
 def test_what_a_worker_cannot_hold_goes_to_sparks_folder_and_is_deleted(spark: SparkSession) -> None:

@@ -24,6 +24,8 @@ WHOLES = st.sampled_from(["whole", "long", "0", "1", "7", "2147483647"])
 DOUBLES = st.sampled_from(["double", "product", "cast(single as double)"])
 FLOATS = st.sampled_from(["single", "cast(0 as float)", "cast(16777216 as float)"])
 DECIMALS = st.sampled_from(["0.1", "1.5", "3.0", "123456.789012345", "0.000000000000001"])
+PARTS_OF_DAY = st.sampled_from(["year", "month", "day", "dayofmonth", "dayofweek"])
+PATTERNS = st.sampled_from(["a%", "%", "", "_", "a_", "%b_ ", "__z"])
 MOMENTS = st.sampled_from(["moment", f"`{EVENT_TIME}`"])
 
 
@@ -40,6 +42,9 @@ def texts() -> st.SearchStrategy[str]:
             st.builds("split_part({}, '{}', {})".format, inner, st.sampled_from("a1/"), st.integers(1, 3)),
             st.builds("if(is_valid_utf8({0}), concat('.', {0}), hex({0}))".format, inner),
             st.builds("cast({} as string)".format, st.one_of(inner, WHOLES)),
+            st.builds("{}trim({})".format, st.sampled_from(["", "l", "r"]), inner),
+            st.builds("nullif({}, {})".format, inner, inner),
+            st.builds("if(truth, {}, {})".format, inner, inner),
         ),
         max_leaves=3,
     )
@@ -50,6 +55,13 @@ def numbers() -> st.SearchStrategy[str]:
         WHOLES,
         st.sampled_from(["-1", "nvl(whole, 7)", "coalesce(long, long)"]),
         st.builds("length({})".format, TEXTS),
+        st.builds("({} {} {})".format, WHOLES, st.sampled_from("+-*"), st.one_of(WHOLES, st.just("(long * whole)"))),
+        st.builds("{}({})".format, st.sampled_from(["-", "abs"]), st.sampled_from(["whole", "long", "long - whole"])),
+        st.builds(
+            "{}({})".format, st.sampled_from(["floor", "ceil"]), st.one_of(DOUBLES, st.just("product - product"))
+        ),
+        st.builds("{}({})".format, PARTS_OF_DAY, st.one_of(MOMENTS, st.just("day"))),
+        st.builds("{}({})".format, st.sampled_from(["hour", "minute"]), MOMENTS),
         st.builds("{} % {}".format, WHOLES, st.sampled_from(["1", "7", "100"])),
         st.builds("cast({} as bigint)".format, WHOLES),
     )
@@ -60,6 +72,7 @@ def numbers() -> st.SearchStrategy[str]:
             st.builds("({} / {})".format, inner, DECIMALS),
             st.builds("({} / {})".format, WHOLES, st.sampled_from(["1", "7", "1000"])),
             st.builds("-{}".format, inner),
+            st.builds("abs({})".format, inner),
         ),
         max_leaves=3,
     )
@@ -71,15 +84,20 @@ def floats() -> st.SearchStrategy[str]:
 
 
 def conditions() -> st.SearchStrategy[str]:
-    signs = st.sampled_from(["=", "==", "<>", "!=", "<", "<=", ">", ">="])
-    of_one_kind = [texts(), numbers(), MOMENTS, st.just("truth"), st.just("day")]
+    signs = st.sampled_from(["=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="])
+    days = st.sampled_from(["day", "date(moment)", "cast(moment as date)"])
+    of_one_kind = [texts(), numbers(), MOMENTS, st.just("truth"), days]
+    within = st.one_of(
+        st.builds("{} {}LIKE '{}'".format, texts(), st.sampled_from(["", "NOT "]), PATTERNS),
+        st.builds("{}({}, {})".format, st.sampled_from(["startswith", "endswith", "contains"]), texts(), texts()),
+    )
     beside = st.builds("double {} {}".format, signs, st.one_of(DECIMALS, st.builds("-{}".format, DECIMALS)))
     compared = st.one_of(beside, *[st.builds("{} {} {}".format, kind, signs, kind) for kind in of_one_kind])
     listed = st.one_of([st.builds("{} IN ({}, {})".format, kind, kind, kind) for kind in of_one_kind[:3]])
     between = st.one_of([st.builds("{} BETWEEN {} AND {}".format, kind, kind, kind) for kind in of_one_kind[:3]])
     missing = st.builds("{} IS {}NULL".format, st.one_of(of_one_kind), st.sampled_from(["", "NOT "]))
     return st.recursive(
-        st.one_of(compared, listed, between, missing, st.sampled_from(["truth", "true", "false"])),
+        st.one_of(compared, listed, between, missing, within, st.sampled_from(["truth", "true", "false"])),
         # Without parentheses, too: both must have the same order of operators.
         lambda inner: st.one_of(
             st.builds("{} {} {}".format, inner, st.sampled_from(["AND", "OR"]), inner),

@@ -76,7 +76,12 @@ class Scheduled:
         self.api.patch(f"dags/{dag}", {"is_paused": is_paused})
 
     def clear(self, dag: str, run: str, task: str) -> None:
-        """Have a task run again that has ended."""
+        """Have a task run again, once its run has ended. What it does is seen earlier, and Airflow would lose it."""
+
+        def has_ended() -> bool:
+            return self.api.get(f"dags/{dag}/dagRuns/{run}")["state"] in ("success", "failed")
+
+        wait_for(has_ended, f"the run {run} of {dag} does not end")
         cleared = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": [task]}
         self.api.post(f"dags/{dag}/clearTaskInstances", {**cleared, "include_downstream": True})
 

@@ -49,6 +49,13 @@ def test_hours_with_few_events_share_a_job_and_those_with_many_do_not() -> None:
     assert sizes(planned(*[10_000] * 1_000), HOURS_OF_BACKFILL) == [500, 500]
 
 
+def test_a_job_of_several_hours_has_at_most_25_million_events() -> None:
+    assert sizes(planned(*[4_000_000] * 15)) == [6, 6, 3]
+    assert sizes(planned(*[4_000_000] * 6, metrics=3)) == [2, 2, 2]
+    assert sizes(planned(10, 60_000_000, 10, 40_000_000)) == [1, 1, 1, 1]
+    assert sizes(planned(*[4_000_000] * 15), declared=10) == [6, 6, 3]
+
+
 def test_a_declared_number_is_the_maximum() -> None:
     assert sizes(planned(*[10] * 100), declared=30) == [30, 30, 30, 10]
     assert sizes(planned(*[10] * 100), HOURS_OF_BACKFILL, declared=30) == [24, 24, 24, 24, 4]

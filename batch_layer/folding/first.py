@@ -1,0 +1,51 @@
+"""Finds the first event of each id and hour, by sequence and address."""
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batch_layer.folding.plan import ADDRESS
+from batch_layer.folding.tables import query
+from hourline_core.model.scratch_columns import HOUR, ID, SCRATCH_PREFIX, SEQUENCE, TOPIC_ID
+
+_RANK = f"{SCRATCH_PREFIX}rank"
+_HASHES = f"SELECT hash({HOUR}, {ID}) AS hash FROM rows"
+_FIRSTS = f"SELECT min({_RANK}) AS {_RANK} FROM rows WHERE {ID} IS NOT NULL GROUP BY {HOUR}, {ID}"
+
+
+def find_first(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> pa.Array:
+    """Whether each event of ``rows`` has no id, or is the first of its id and hour."""
+    may_repeat = _find_repeated_hashes(connection, rows)
+    some = rows.select([HOUR, ID, SEQUENCE, *ADDRESS]).filter(pa.array(may_repeat))
+    order = _order(some)
+    ranks = np.empty(some.num_rows, np.int64)
+    ranks[order] = np.arange(some.num_rows)
+    # One integer is all that DuckDB holds of the events of an id.
+    firsts = query(connection, _FIRSTS, pa.table({HOUR: some[HOUR], ID: some[ID], _RANK: ranks}))[_RANK].to_numpy()
+    of_some = pc.is_null(some[ID]).to_numpy().copy()
+    of_some[order[firsts]] = True
+    is_first = ~may_repeat
+    is_first[may_repeat] = of_some
+    return pa.array(is_first)
+
+
+def _find_repeated_hashes(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether the hash of each event's id and hour comes more than once. Nearly all events have an id of their own.
+    To sort hashes takes a fifth of the time of grouping by ids.
+    """
+    hashes = query(connection, _HASHES, rows.select([HOUR, ID]))["hash"]
+    in_order = np.sort(hashes.to_numpy())
+    repeated = np.unique(in_order[1:][in_order[1:] == in_order[:-1]])
+    is_repeated: np.ndarray[Any, np.dtype[np.bool_]] = pc.is_in(hashes, pa.array(repeated)).to_numpy()
+    return is_repeated
+
+
+def _order(rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The numbers of the rows by sequence and address."""
+    topics = rows[TOPIC_ID].combine_chunks().dictionary_encode()
+    codes = pc.rank(topics.dictionary, tiebreaker="dense").take(topics.indices)
+    keys = [codes, *(rows[name] for name in ADDRESS[1:])]
+    return np.lexsort([key.to_numpy() for key in reversed([rows[SEQUENCE], *keys])])
