@@ -15,7 +15,7 @@ from hourline_core.model.hours import wall_clock
 
 _SAFE = {
     "speed": "nothing is lost, and `hourline speed` goes on where it stopped",
-    "recompute": "what was published before stays, and `hourline plan` lists the rest",
+    "recompute": "what was published before stays, and the same command can be run again",
     "backfill": "what was published before stays, and the same command goes on",
     "import": "what was imported before stays, and the same command goes on",
     "maintain": "no answer has changed, and the next run does the rest",

@@ -91,7 +91,11 @@ def empty_events(spark: SparkSession, source: Source) -> DataFrame:
 
 def empty_looked_up(spark: SparkSession, source: Source) -> DataFrame:
     """As ``empty_events``, with the structs of the source's lookups."""
-    events = empty_events(spark, source)
+    return with_no_rows(empty_events(spark, source), source)
+
+
+def with_no_rows(events: DataFrame, source: Source) -> DataFrame:
+    """The events with the structs of the source's lookups, all null."""
     for name in source.lookups:
         events = events.withColumn(name, F.lit(None).cast(lookup_type(source, name)))
     return events

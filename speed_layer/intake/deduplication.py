@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from hourline_core.compute.archive import from_archive
 from hourline_core.compute.nullable import with_nullable_parts
-from hourline_core.compute.resolve import shorten_error, with_derived
+from hourline_core.compute.resolve import shorten_error, with_derived, with_no_rows
 from hourline_core.errors import SparkError
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
@@ -147,7 +147,8 @@ def archived_id_hashes(
         try:
             recent = spark.read.schema(schema).parquet(*paths)
             recent = recent.where(F.col("hour") >= F.lit(sql_timestamp(since)).cast("timestamp"))
-            derived = with_derived(from_archive(recent, source), source)
+            # An id may not depend on a lookup, but derived fields may name one.
+            derived = with_derived(with_no_rows(from_archive(recent, source), source), source)
             ids = with_nullable_parts(derived.select(HOUR, F.expr(attempt(source.id or "null")).alias(ID)), [ID])
             yield ids.mapInArrow(_hash, f"{HOUR} timestamp, {ID_HASH} bigint").toArrow()
         except PySparkException as error:

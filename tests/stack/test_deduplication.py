@@ -8,11 +8,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.model import EventTime, Field, Project, Settings, Source
+from hourline_core.model.lookup import Lookup, LookupColumn
 from hourline_core.model.scratch_columns import HOUR, ID_HASH
+from hourline_core.model.source_lookup import SourceLookup
 from hourline_core.runtime.spark import spark_session
 from speed_layer.intake.deduplication import archived_id_hashes
 
 BASE = datetime(2024, 3, 1, tzinfo=UTC)
+COLUMNS = {name: LookupColumn(type="string") for name in ("scan", "place")}
 
 
 def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_path: Path) -> None:
@@ -22,15 +25,20 @@ def test_archived_ids_are_those_of_the_hours_asked_for_wherever_they_lie(tmp_pat
         topic="scans",
         fields={"scan": Field(type="string")},
         event_time=EventTime(expression="scan"),
-        id="scan",
+        lookups={"depot": SourceLookup(key=("scan",))},
+        derived={"shown": "upper(scan)", "place": "coalesce(depot.place, shown)"},
+        id="shown",
     )
+    lookups = {"depot": Lookup(name="depot", table="depots.csv", key=("scan",), columns=COLUMNS)}
+    project = Project(tmp_path, settings, {"scans": source}, {}, lookups=lookups)
+    source = project.sources["scans"]
     address = str(tmp_path / "a b{c,d}*?é" / "scans")  # which Spark would take for a pattern
     for hour, ids in ((0, ["x"]), (1, ["x", "y", None]), (1, ["x"])):
         moments = pa.array([BASE + timedelta(hours=hour)] * len(ids), TIMESTAMP)
         columns = {"hour": moments, "event_time": moments, "scan": pa.array(ids, pa.string())}
         others = {field.name: pa.nulls(len(ids), field.type) for field in EVENT_SCHEMA if field.name not in columns}
         write_deltalake(address, pa.table(others | columns), mode="append")
-    spark = spark_session(Project(tmp_path, settings, {"scans": source}, {}), "test")
+    spark = spark_session(project, "test")
     try:
         parts = [
             [*archived_id_hashes(spark, source, address, DeltaTable(address), BASE + timedelta(minutes=minutes), most)]
