@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from glob import glob
+from itertools import chain
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pyarrow as pa
-import pyarrow.csv as pc_csv
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from hourline_core.errors import TableError, did_you_mean, first_line
-from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.errors import TableError, first_line
+from hourline_core.lookups.read_csv import read_csv
+from hourline_core.lookups.rows import refuse_missing, schema_of_table
 from hourline_core.model.home_folder import expand_home
 from hourline_core.model.lookup import Lookup, TableKind
 from hourline_core.sql.literals import identifier
@@ -54,15 +55,13 @@ def _read_parquet(lookup: Lookup, root: Path, _: Mapping[str, str]) -> pa.Table:
 
 
 def _read_csv(lookup: Lookup, root: Path, _: Mapping[str, str]) -> pa.Table:
-    named = lookup.names_in_table
-    types = {named[name]: arrow_type(column.tree) for name, column in lookup.columns.items()}
-    convert = pc_csv.ConvertOptions(
-        column_types=types,
-        null_values=["", *lookup.nulls],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    return _take(ds.dataset(_files(lookup, root), format=ds.CsvFileFormat(convert_options=convert)), lookup)
+    parts, rows = [], 0
+    for part in chain.from_iterable(read_csv(lookup, path) for path in _files(lookup, root)):
+        parts.append(part)
+        rows += part.num_rows
+        if rows > lookup.most_rows:
+            break
+    return pa.concat_tables(parts) if parts else schema_of_table(lookup).empty_table()
 
 
 def _read_duckdb(lookup: Lookup, root: Path, _: Mapping[str, str]) -> pa.Table:
@@ -74,7 +73,7 @@ def _read_duckdb(lookup: Lookup, root: Path, _: Mapping[str, str]) -> pa.Table:
     with duckdb.connect(str(file), read_only=True) as database:
         database.execute("SET TimeZone = 'UTC'")
         there = [column for column, *_ in database.execute(f"DESCRIBE {table}").fetchall()]
-        _refuse_missing(lookup, there)
+        refuse_missing(lookup, there)
         columns = ", ".join(map(identifier, lookup.names_in_table.values()))
         return database.execute(f"SELECT {columns} FROM {table} LIMIT {lookup.most_rows + 1}").to_arrow_table()
 
@@ -88,14 +87,8 @@ _READERS: Mapping[TableKind, Reader] = {
 
 
 def _take(dataset: ds.Dataset, lookup: Lookup) -> pa.Table:
-    _refuse_missing(lookup, dataset.schema.names)
+    refuse_missing(lookup, dataset.schema.names)
     return dataset.head(lookup.most_rows + 1, columns=list(lookup.names_in_table.values()))
-
-
-def _refuse_missing(lookup: Lookup, there: list[str]) -> None:
-    for name in lookup.names_in_table.values():
-        if name not in there:
-            raise TableError(f"{lookup.table} has no column '{name}'{did_you_mean(name, there)}")
 
 
 def _path(path: str, root: Path) -> Path:

@@ -1,12 +1,13 @@
 """What a refresh takes of a table: typed and sorted rows, of which at most one fits an event."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hourline_core.errors import TableError
+from hourline_core.errors import TableError, did_you_mean
 from hourline_core.formats.arrow_types import arrow_type
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
@@ -29,6 +30,18 @@ class LookupRows(NamedTuple):
 def schema_of(lookup: Lookup) -> pa.Schema:
     """The columns of a lookup."""
     return pa.schema({name: arrow_type(column.tree) for name, column in lookup.columns.items()})
+
+
+def schema_of_table(lookup: Lookup) -> pa.Schema:
+    """The same, with their names in the table."""
+    return pa.schema({named: schema_of(lookup).field(name).type for name, named in lookup.names_in_table.items()})
+
+
+def refuse_missing(lookup: Lookup, there: Sequence[str]) -> None:
+    """Raise TableError if a column is not among those that are ``there`` in the table."""
+    for name in lookup.names_in_table.values():
+        if name not in there:
+            raise TableError(f"{lookup.table} has no column '{name}'{did_you_mean(name, there)}")
 
 
 def take_rows(lookup: Lookup, read: pa.Table) -> LookupRows:

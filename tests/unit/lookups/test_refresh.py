@@ -94,7 +94,7 @@ def test_only_another_content_is_another_version(tmp_path: Path) -> None:
     [
         (None, {}, "there is no file"),
         ("tail,maker\nN1,A\n", {}, "has no column 'seats'"),
-        ("tail,maker,seats\nN1,A,many\n", {}, "invalid value 'many'"),
+        ("tail,maker,seats\nN1,A,many\n", {}, "planes.csv, line 2: got 'many' in the column 'seats'"),
         ("tail,maker,seats\nN1,A,1\nN1,B,2\n", {}, "several rows of tail 'N1'"),
         ("tail,maker,seats\nN1,A,1\nN2,B,2\n", {"most_rows": 1}, "has more than 1 rows"),
     ],
