@@ -61,7 +61,7 @@ def backfill(
         _check_open(planned.wanted, dry_run)
     report_open(planned.skipped)
     if not planned.wanted and not sources_to_decode(declared):
-        say(nothing_in(hours, all_open=bool(planned.skipped)))
+        say(nothing_in(hours, chosen=metrics is not None, all_open=bool(planned.skipped)))
         write_results(results, declared, since or began, hours, count=0, skipped=planned.skipped)
         note_pending(declared)
         return

@@ -46,15 +46,17 @@ def refuse_open(planned: list["PlannedHour"]) -> None:
         )
 
 
-def nothing_in(hours: HourRange | None, *, all_open: bool) -> str:
-    """Why there is nothing to recompute in ``hours``. None: in the plan. ``all_open``: its hours were left out."""
+def nothing_in(hours: HourRange | None, *, chosen: bool, all_open: bool) -> str:
+    """Why there is nothing to recompute in ``hours``. None: in the plan. ``chosen``: of some metrics alone, which may be
+    declared and have no results yet. ``all_open``: its hours were left out.
+    """
     if hours is None:
         return "nothing to recompute"
     if all_open:
         return "nothing to recompute: no hour of that range has closed yet"
     if hours.start > wall_clock():
         return f"nothing to recompute: that range lies in the future; it is now {hour_text(wall_clock())}"
-    return "nothing to recompute: no source has an hour in that range"
+    return f"nothing to recompute: {'no chosen metric' if chosen else 'no source'} has an hour in that range"
 
 
 def note_pending(project: "Project") -> bool:

@@ -125,7 +125,7 @@ def recompute(
                 lookups=lookups,
             )
     if not planned and not done:
-        say(nothing_in(hours, all_open=bool(skipped)))
+        say(nothing_in(hours, chosen=metrics is not None, all_open=bool(skipped)))
     findings = look_and_record(declared, on_waiting=report_waiting)
     to_do = len({item.hour for item in planned}.union(*(one.hours for one in done)))
     write_results(results, declared, since or began, hours, findings, count=to_do, skipped=skipped)

@@ -128,6 +128,9 @@ def test_a_range_without_a_closed_hour_says_why_there_is_nothing_to_do(
     no_hour = "nothing to recompute: no source has an hour in that range"
     for options in ([], ["--skip-open"], ["--include-open"]):
         assert said(site.project.root, command, *past, *options).splitlines()[0] == no_hour
+    metric = next(iter(site.project.metrics))
+    of_metric = said(site.project.root, command, *past, "--metric", metric).splitlines()[0]
+    assert of_metric == "nothing to recompute: no chosen metric has an hour in that range"
     in_future = "nothing to recompute: that range lies in the future; it is now "
     for option in ("--skip-open", "--include-open"):
         assert said(site.project.root, command, *future, option).startswith(in_future)
