@@ -47,8 +47,8 @@ def refuse_open(planned: list["PlannedHour"]) -> None:
 
 
 def nothing_in(hours: HourRange | None, *, chosen: bool, all_open: bool) -> str:
-    """Why there is nothing to recompute in ``hours``. None: in the plan. ``chosen``: of some metrics alone, which may be
-    declared and have no results yet. ``all_open``: its hours were left out.
+    """Why there is nothing to recompute in ``hours``. None: in the plan. ``chosen``: of some metrics alone, of which
+    the declaration may not be used yet. ``all_open``: its hours were left out.
     """
     if hours is None:
         return "nothing to recompute"
