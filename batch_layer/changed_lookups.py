@@ -19,7 +19,7 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import Coverage, read_coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.decodings import ArchiveDecodings
-from hourline_core.ledger.layout import TIMESTAMP, Layout, stored_names
+from hourline_core.ledger.layout import TIMESTAMP, Layout, archived_names
 from hourline_core.ledger.unfinished_publication import leave_none_open
 from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
 from hourline_core.lookups.pinning import as_text, names_of, versions_of
@@ -27,17 +27,7 @@ from hourline_core.lookups.versions import find_newest, read_version
 from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.identity import words_of
-from hourline_core.model.scratch_columns import (
-    EVENT_TIME,
-    HOUR,
-    OFFSET,
-    PARTITION,
-    PLACE,
-    SCRATCH_PREFIX,
-    SEQUENCE,
-    TOPIC,
-    TOPIC_ID,
-)
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, SCRATCH_PREFIX, SEQUENCE
 from hourline_core.sql.database import open_database
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.storage import commits
@@ -45,17 +35,6 @@ from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import exists
 from hourline_core.storage.version_retention import PUBLISHED
 
-_OWN = {
-    HOUR: "hour",
-    SEQUENCE: "sequence",
-    TOPIC_ID: "topic_id",
-    TOPIC: "topic",
-    PARTITION: "partition",
-    OFFSET: "offset",
-    PLACE: PLACE,
-    EVENT_TIME: "event_time",
-}
-"""By column of the events, that of the archive."""
 _COVERED, _CUTOFF = f"{SCRATCH_PREFIX}covered", f"{SCRATCH_PREFIX}cutoff"
 
 
@@ -153,8 +132,7 @@ class _Archive:
     def __init__(self, database: duckdb.DuckDBPyConnection, layout: Layout, source: Source) -> None:
         self._database, self._layout, self._source = database, layout, source
         columns = [name for name, *_ in database.execute(f"DESCRIBE hourline.events_{source.name}").fetchall()]
-        there, stored = {name.casefold() for name in columns}, stored_names(source, columns)
-        known = _OWN | {name: stored.get(name, name) for name in source.event_fields}
+        there, known = {name.casefold() for name in columns}, archived_names(source, columns)
         # A field that was declared after the last micro-batch is no column yet.
         read = {name: identifier(of) if of.casefold() in there else "NULL" for name, of in known.items()}
         selected = ", ".join(f"{of} AS {identifier(name)}" for name, of in read.items())

@@ -15,7 +15,7 @@ from hourline_core.compute.lookup_columns import NO_LOOKUPS, NativeLookup, Pinne
 from hourline_core.compute.native_expressions import translate_all
 from hourline_core.compute.projection import ProjectedMetric, Projection
 from hourline_core.ledger.decodings import ArchiveDecodings
-from hourline_core.ledger.layout import stored_names
+from hourline_core.ledger.layout import archived_names
 from hourline_core.model import Metric, Source
 from hourline_core.model.expressions import column_names
 from hourline_core.model.scratch_columns import (
@@ -33,18 +33,7 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.sql.literals import identifier
 
-_STORED = {
-    HOUR: "hour",
-    SEQUENCE: "sequence",
-    TOPIC_ID: "topic_id",
-    TOPIC: "topic",
-    PARTITION: "partition",
-    OFFSET: "offset",
-    PLACE: PLACE,
-    EVENT_TIME: "event_time",
-}
-"""By column of the events, that of the archive."""
-_TOPICS = (_STORED[TOPIC_ID], _STORED[TOPIC])
+_TOPICS = ("topic_id", "topic")
 ADDRESS = (TOPIC_ID, PARTITION, OFFSET, PLACE)
 """Within a micro-batch, events are in the order of these."""
 
@@ -182,8 +171,7 @@ def plan_read(
     lookups = native_lookups(source, expressions.values())
     if lookups is None:
         return None
-    stored = stored_names(source, there.names)
-    known = _STORED | {name: stored.get(name, name) for name in source.event_fields}
+    known = archived_names(source, there.names)
     read = {SEQUENCE, *plan.columns} & {*known}
     needing = [*expressions.values(), *chain(*(lookup.keys for lookup in lookups))]
     read |= {name for name in known if any(identifier(name) in sql for sql in needing)}

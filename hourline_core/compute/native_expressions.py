@@ -1,11 +1,15 @@
 """Spark SQL that DuckDB computes with the same results, so that no column has to cross into Java for it.
 
-It is a closed list: names of columns, plain literals, comparisons, AND, OR and NOT, IS NULL, IN, BETWEEN, CASE, IF,
-NULLIF, COALESCE, arithmetic, the remainder and the quotient by a number, absolute and rounded numbers, substrings, the
-length and the parts of a text, LIKE and what a text starts with, ends with or contains, texts without spaces around
-them, concatenation, the parts of a day and of a time, and casts that lose nothing. None of them raises, and each means
-the same in both engines for the types that it is listed for. A property test compares them. All other expressions are
-Spark's.
+It is a closed list:
+
+- names of columns, plain literals, casts that lose nothing
+- comparisons, AND, OR and NOT, IS NULL, IN, BETWEEN, CASE, IF, NULLIF, COALESCE
+- arithmetic, the remainder and the quotient by a number, absolute and rounded numbers
+- of texts: substrings, length, parts, concatenation, LIKE, trim, and what a text starts with, ends with or contains
+- the parts of a day and of a time
+
+None of them raises, and each means the same in both engines for the types that it is listed for. A property test
+compares them. All other expressions are Spark's.
 """
 
 import re

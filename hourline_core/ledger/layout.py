@@ -31,7 +31,19 @@ import pyarrow as pa
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
 from hourline_core.model.decoding import BYTES_ALONE
-from hourline_core.model.scratch_columns import DECODING, PLACE, SCRATCH_PREFIX, VALUE
+from hourline_core.model.scratch_columns import (
+    DECODING,
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SCRATCH_PREFIX,
+    SEQUENCE,
+    TOPIC,
+    TOPIC_ID,
+    VALUE,
+)
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -102,6 +114,24 @@ def stored_names(source: Source, archived: Container[str] = ()) -> dict[str, str
     }
     names = {name: typed if (typed := typed_name(source, name)) in archived else plain[name] for name in plain}
     return {name: stored for name, stored in names.items() if stored != name}
+
+
+def archived_names(source: Source, archived: Container[str]) -> dict[str, str]:
+    """By column of the events that expressions may need, Hourline's own and the fields, that of the archive.
+    ``archived`` are the columns of the archive.
+    """
+    own = {
+        HOUR: "hour",
+        SEQUENCE: "sequence",
+        TOPIC_ID: "topic_id",
+        TOPIC: "topic",
+        PARTITION: "partition",
+        OFFSET: "offset",
+        PLACE: PLACE,
+        EVENT_TIME: "event_time",
+    }
+    stored = stored_names(source, archived)
+    return own | {name: stored.get(name, name) for name in source.event_fields}
 
 
 def typed_name(source: Source, field: str) -> str:
