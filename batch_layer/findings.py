@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from batch_layer.reports.follow import follow
+from batch_layer.reports.follow import follow, tables_of_reports
 from hourline_core.feed.positions import REPORTS, read_position
-from hourline_core.feed.published import newest_publication
-from hourline_core.findings.look import look
+from hourline_core.findings.look import look, tables_to_look_at
 from hourline_core.ledger.finding import Finding
 from hourline_core.ledger.findings import read_findings, record_findings
+from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.lease import turn
@@ -23,16 +23,18 @@ def look_and_record(
     ``on_waiting`` is called with the process that this one waits for. The overview page shows them. Raises
     ConflictError, TableError.
     """
-    with turn(project.workspace, "batch", on_waiting):
-        if read_position(project, REPORTS) != newest_publication(project):
-            follow(project, clock)  # what a killed process, or a full disk, has left out
-        with open_database(project, clock) as (database, snapshot):
-            now = clock()
-            found = look(project, database, snapshot, now)
-            if not has_news(project, found, now):
-                return []
-            recorded = record_findings(project, found, now)
-            follow(project, clock, (database, snapshot))
+    with (
+        turn(project.workspace, "batch", on_waiting),
+        open_database(project, clock, _needed) as (database, snapshot),
+    ):
+        if read_position(project, REPORTS) != (snapshot.publication or 0):
+            follow(project, clock, (database, snapshot))  # what a killed process, or a full disk, has left out
+        now = clock()
+        found = look(project, database, snapshot, now)
+        if not has_news(project, found, now):
+            return []
+        recorded = record_findings(project, found, now)
+        follow(project, clock, (database, snapshot))
     return recorded
 
 
@@ -45,5 +47,9 @@ def has_news(project: Project, found: list[Finding], now: datetime) -> bool:
 
 def look_now(project: Project, clock: Clock = wall_clock) -> list[Finding]:
     """What is found now, those that fail first, without recording it. Raises TableError."""
-    with open_database(project, clock) as (database, snapshot):
+    with open_database(project, clock, tables_to_look_at) as (database, snapshot):
         return look(project, database, snapshot, clock())
+
+
+def _needed(snapshot: Snapshot) -> set[str]:
+    return tables_to_look_at(snapshot) | tables_of_reports(snapshot)

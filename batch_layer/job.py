@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -16,11 +17,14 @@ from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.pinning import names_of, pin_newest
 from hourline_core.model import DeclaredMetric, Metric, Project, Source
 from hourline_core.model.hours import Clock, HourRange
-from hourline_core.sql.database import open_database
-from hourline_core.sql.user_functions import install_functions
+from hourline_core.sql.database import FUNCTIONS, open_database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_OF_A_SOURCE = ("progress", "source_hours", "late", "gaps", "events", "decoded")
+_OF_A_METRIC = ("provisional", "final", "hours", "staged")
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,7 @@ def open_job(
     """A job over those hours of ``planned`` that no other process has published meanwhile. Its tables are attached
     within the block. ``lookups`` are those that it uses. None: at their newest versions. Raises TableError.
     """
-    with open_database(project, clock) as (database, snapshot):
-        install_functions(database, (tables.metric for tables in snapshot.metrics))
+    with open_database(project, clock, partial(_tables_to_read, planned)) as (database, snapshot):
         current = _current(project, database, snapshot, planned)
         pairs = [(item, current.get((item.metric, item.hour), item)) for item in planned]
         left_out = [item for item, now in pairs if _is_done_since(item, now)]
@@ -106,6 +109,21 @@ def open_job(
         hours = [replace(item, events=now.events) for item, now in pairs if not _is_done_since(item, now)]
         pinned, as_of = ({**lookups.pinned}, lookups.moment) if lookups else ({}, None)
         yield Job(project, hours, left_out, database, snapshot, clock, spark, pinned=pinned, lookups_as_of=as_of)
+
+
+def _tables_to_read(planned: list[PlannedHour], snapshot: Snapshot) -> set[str]:
+    """The tables and views of ``snapshot`` that a job of the hours ``planned`` reads, as far as there are such; of no
+    hours: all that any job reads.
+    """
+    chosen = {item.source for item in planned} or snapshot.progress.keys()
+    of_sources = {f"hourline.{kind}_{source}" for kind in _OF_A_SOURCE for source in chosen}
+    of_metrics = {
+        f"hourline.{kind}_{tables.name}"
+        for kind in _OF_A_METRIC
+        for tables in snapshot.metrics
+        if tables.source.name in chosen
+    }
+    return {FUNCTIONS, "hourline.metric_hours", "hourline.quality", *of_sources, *of_metrics}
 
 
 def join_moved_hours(job: Job) -> Job:

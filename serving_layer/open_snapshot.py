@@ -11,11 +11,14 @@ from hourline_core.model import Project
 from hourline_core.model.hours import Clock
 from hourline_core.sql.attach_on_demand import AttachedParts
 from hourline_core.sql.database import connect
+from hourline_core.sql.shared_snapshot import Opened, SharedSnapshot
 from hourline_core.sql.tables import table_parts
 from hourline_core.sql.user_functions import install_functions
 from serving_layer.findings_view import findings_part, install_findings
-from serving_layer.shared_snapshot import NEWEST, Opened
 from serving_layer.views import view_parts
+
+NEWEST = SharedSnapshot()
+"""The newest snapshot, for all readers of this process."""
 
 
 def open_snapshot(project: Project, clock: Clock, as_of: str | None, *, degraded: bool) -> Opened:

@@ -31,7 +31,6 @@ from hourline_core.model import Metric, Project, Source
 from hourline_core.model.hours import HOUR, Clock, HourRange, hour_text
 from hourline_core.runtime.spark import spark_session, stop_spark
 from hourline_core.sql.database import open_database
-from hourline_core.sql.user_functions import install_functions
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ def try_on_results(project: Project, metric: Metric, within: HourRange, clock: C
     in the range, TableError.
     """
     with open_database(project, clock) as (connection, snapshot):
-        install_functions(connection, (tables.metric for tables in snapshot.metrics))
         tables, published = read_published_hours(connection, snapshot, project, metric)
         hours = choose(published, within, "published")
         sequence = snapshot.progress[metric.source].sequence

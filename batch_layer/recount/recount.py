@@ -29,11 +29,10 @@ from hourline_core.lookups.pinning import pin_recorded, versions_of
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, hour_text, wall_clock
 from hourline_core.runtime.spark import spark_session, stop_spark
-from hourline_core.sql.database import open_database
+from hourline_core.sql.database import FUNCTIONS, open_database
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import finished_sql
 from hourline_core.sql.types import column_types
-from hourline_core.sql.user_functions import install_functions
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,10 @@ def recount(
         done = 0
         for _, of_hour in groupby(chosen, key=lambda one: one.hour):
             together = list(of_hour)
-            needed = {f"hourline.final_{one.tables}" for one in together}
+            needed = {FUNCTIONS, *(f"hourline.final_{one.tables}" for one in together)}
             with open_database(project, clock, needed) as (database, snapshot):
                 job = Job(project, [], [], database, snapshot, clock, spark)
                 served = {tables.name: tables for tables in snapshot.served}
-                install_functions(database, (tables.metric for tables in snapshot.served))
                 for one in together:
                     if one.tables in served:
                         found += _recount_hour(job, served[one.tables], one.hour)

@@ -35,13 +35,15 @@ _WITHOUT_FAILING_ROWS = ", ".join(
 
 def follow(project: Project, clock: Clock, opened: tuple[duckdb.DuckDBPyConnection, Snapshot] | None = None) -> None:
     """Write the pages of the publications since the last time, then the overview with what is found of the sources.
-    They are read from ``opened``, a database with all tables of a snapshot, or from the newest one.
+    They are read from ``opened``, a database with the ``tables_of_reports`` of a snapshot, or from the newest one.
 
     Raises no error of the reports: it is noted in the workspace, and is a finding from then on. To be called under the
     lease of the batch layer. ``clock`` dates the overview (UTC).
     """
     try:
-        with nullcontext(opened) if opened else open_database(project, clock, _needed) as (database, snapshot):
+        with (
+            nullcontext(opened) if opened else open_database(project, clock, tables_of_reports) as (database, snapshot)
+        ):
             newest = snapshot.publication or 0
             position = read_position(project, REPORTS)
             # A later position is one in tables that are gone.
@@ -54,8 +56,10 @@ def follow(project: Project, clock: Clock, opened: tuple[duckdb.DuckDBPyConnecti
             note_unwritten(project.workspace, clock(), str(explain_fault(error, surroundings_of(project))))
 
 
-def _needed(snapshot: Snapshot) -> set[str]:
-    """The states of hours are only asked for where one is blocked. They are read from the tables of all metrics."""
+def tables_of_reports(snapshot: Snapshot) -> set[str]:
+    """The tables and views of ``snapshot`` that ``follow`` reads. The states of hours are only asked for where one is
+    blocked. They are read from the tables of all metrics.
+    """
     return {"hourline.quality", *(["hourline.metric_hours"] if snapshot.sources_of_blocked else [])}
 
 

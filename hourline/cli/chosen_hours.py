@@ -10,6 +10,7 @@ from hourline_core.model.hours import HourRange, hour_text, parse_range, wall_cl
 
 if TYPE_CHECKING:
     from batch_layer.plan import PlannedHour
+    from hourline_core.ledger.snapshot import Snapshot
     from hourline_core.model import Project
 
 
@@ -63,13 +64,22 @@ def note_pending(project: "Project") -> bool:
     """Note the declarations that readers do not get yet, and the open hours that results lack: each with the command
     that ends it. Whether a declaration is pending.
     """
-    from serving_layer import connect
-    from serving_layer.reports.changing_metrics import list_changes
+    from hourline_core.ledger.pending_declarations import find_pending
+    from hourline_core.sql.database import open_database
+    from hourline_core.sql.missing_hours import read_missing_hours
 
-    with connect(project) as connection:
-        changes = list_changes(connection)
-        for change in changes:
-            note(change.words)
+    def needed(snapshot: "Snapshot") -> set[str]:
+        return {f"hourline.hours_{tables.name}" for tables in snapshot.metrics if tables.complete_from > 1}
+
+    with open_database(project, needed=needed) as (database, snapshot):
+        found = {
+            tables.name: read_missing_hours(tables, lambda query: database.execute(query).fetchall())
+            for tables in snapshot.metrics
+        }
+        pending = find_pending(project, snapshot)
+        for one in pending:
+            note(one.in_words(found.get(f"{one.metric}_{one.declaration}")))
         # Those that have closed are in the plan.
-        note_missing(replace(one, closed=()) for one in connection.missing)
-    return bool(changes)
+        lacking = (missing for tables in snapshot.served if (missing := found[tables.name]))
+        note_missing(replace(missing, closed=()) for missing in lacking)
+    return bool(pending)

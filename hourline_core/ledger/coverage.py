@@ -31,7 +31,7 @@ from hourline_core.ledger.layout import TIMESTAMP, Layout
 from hourline_core.model import DeclaredMetric, Project
 from hourline_core.model.hours import HourRange, sql_timestamp
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.opening import Table
+from hourline_core.storage.opening import Table, once
 
 _KEY = ["metric", "declaration", "hour"]
 
@@ -66,7 +66,7 @@ class Coverage:
         """All rows, at the version that the table is open at. None: there is no table yet. Raises TableError."""
         if table is None:
             return cls.empty()
-        rows = table.all_rows() if isinstance(table, Table) else table.to_pyarrow_table()
+        rows = once(table, "rows", table.to_pyarrow_table)
         # An older version of Hourline made the table with fewer columns.
         rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), rows], promote_options="default")
         # Version 0 is the empty table, as it was created.

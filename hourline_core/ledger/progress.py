@@ -23,6 +23,7 @@ from hourline_core.storage import commits
 from hourline_core.storage.creation import add_columns
 from hourline_core.storage.data_files import read_rows
 from hourline_core.storage.file_ranges import files_with, rows_of
+from hourline_core.storage.opening import once
 
 SPEED_WRITER = "hourline-speed"
 """The application id under which the speed layer records the newest sequence in each table that it writes."""
@@ -52,7 +53,6 @@ class Progress:
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
-        self._last: tuple[int, list[ProgressRow]] | None = None
 
     @property
     def sequence(self) -> int:
@@ -77,10 +77,7 @@ class Progress:
 
     def last_rows(self) -> list[ProgressRow]:
         """The rows of the last finished sequence, read once for each version. Empty: there is none."""
-        version = self.table.version()
-        if self._last is None or self._last[0] != version:
-            self._last = (version, self.rows_of(self.sequence) if self.sequence else [])
-        return self._last[1]
+        return once(self.table, "last rows", lambda: self.rows_of(self.sequence) if self.sequence else [])
 
     def last_row(self) -> ProgressRow | None:
         """One of ``last_rows``, for what they share. None: there is none."""

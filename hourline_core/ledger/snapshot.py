@@ -21,9 +21,9 @@ from hourline_core.ledger.metric_tables import MetricTables, as_covered, declara
 from hourline_core.ledger.open_progress import open_progress
 from hourline_core.ledger.other_table_versions import other_table_versions
 from hourline_core.model import Metric, Project
-from hourline_core.storage.data_files import DataFiles, local_files, name_of
+from hourline_core.storage.data_files import DataFiles, name_of
 from hourline_core.storage.open_tables import OpenTables
-from hourline_core.storage.opening import update
+from hourline_core.storage.opening import known_files, update
 from hourline_core.storage.seen_versions import refuse_older
 
 
@@ -179,4 +179,4 @@ def look_up(project: Project, on_damage: OnDamage, publication: int | None = Non
 
 def files_of(tables: Iterable[DeltaTable]) -> dict[tuple[str, int], DataFiles]:
     """The files of these tables, as in ``Snapshot.files``."""
-    return {(name_of(table), table.version()): files for table in tables if (files := local_files(table))}
+    return {(name_of(table), table.version()): files for table in tables if (files := known_files(table))}

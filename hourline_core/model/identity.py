@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from hourline_core.model.metric import Metric
 from hourline_core.model.scratch_columns import RECORD
@@ -22,6 +22,27 @@ def declaration_hash(source: Source, metric: Metric) -> str:
     So a new field does not change every metric. The element of ``explode`` is such a field. Its expression does not
     matter: archived events have their element.
     """
+    return _hash_declared(_Declared(source, metric))
+
+
+class _Declared:
+    """A source and a metric, equal to the same two objects alone: to compare what they hold takes longer than the hash
+    of it. They do not change.
+    """
+
+    def __init__(self, source: Source, metric: Metric) -> None:
+        self.source, self.metric = source, metric
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Declared) and (self.source is other.source and self.metric is other.metric)
+
+    def __hash__(self) -> int:
+        return hash((id(self.source), id(self.metric)))
+
+
+@lru_cache(maxsize=4096)
+def _hash_declared(declared: _Declared) -> str:
+    source, metric = declared.source, declared.metric
     measures = _stored_measures(metric)
     derived, named = _collect_names(source, metric)
     lookups = {name: _lookup_content(source, name, named) for name in source.lookups if name.casefold() in named}

@@ -14,15 +14,23 @@ import duckdb_extension_delta
 
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.layout import Layout
-from hourline_core.ledger.snapshot import Snapshot, take_snapshot
+from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
-from hourline_core.sql.attach_on_demand import AttachedParts
+from hourline_core.sql.attach_on_demand import AttachedParts, Part
 from hourline_core.sql.literals import literal
+from hourline_core.sql.shared_snapshot import SharedSnapshot
 from hourline_core.sql.tables import table_parts
+from hourline_core.sql.user_functions import install_functions
 from hourline_core.storage.data_files import damage_of, data_size
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.version_retention import KEPT_HOURS
+
+FUNCTIONS = "hourline.functions"
+"""Asks ``open_database`` for the functions that sketches and the metrics of the snapshot need."""
+
+_NEWEST = SharedSnapshot()
+"""The newest snapshot, for all steps of this process that write."""
 
 
 @contextmanager
@@ -33,14 +41,20 @@ def open_database(
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Snapshot]]:
     """A connection with the tables of the newest snapshot, closed at the end of the block.
 
-    Attached are those of ``needed`` that the snapshot has, such as ``hourline.metric_hours``, with what they need; or
-    all tables. ``needed`` may be a function of the snapshot. Raises TableError.
+    Attached are those of ``needed`` that the snapshot has, such as ``hourline.metric_hours`` or ``FUNCTIONS``, with
+    what they need; or all. ``needed`` may be a function of the snapshot. What is attached stays for the next
+    connection, unless something was committed meanwhile. Raises TableError, SetupError as ``install_functions`` does.
     """
-    connection = connect()
+
+    def attachable(snapshot: Snapshot, taken: datetime) -> tuple[duckdb.DuckDBPyConnection, AttachedParts]:
+        database = connect()
+        tables = table_parts(project, snapshot, taken, snapshot.files)
+        return database, AttachedParts(database, [_functions_part(database, snapshot), *tables])
+
+    opened = _NEWEST.open(project, clock, attachable)
+    snapshot, parts, connection = opened.snapshot, opened.parts, cursor_of(opened.database)
     try:
-        taken, snapshot = clock(), take_snapshot(project)
-        with naming_damage(project, snapshot, taken + timedelta(hours=KEPT_HOURS), clock):
-            parts = AttachedParts(connection, table_parts(project, snapshot, taken, snapshot.files))
+        with naming_damage(project, snapshot, opened.taken + timedelta(hours=KEPT_HOURS), clock):
             if needed is None:
                 parts.attach_all(connection)
             else:
@@ -48,6 +62,15 @@ def open_database(
             yield connection, snapshot
     finally:
         connection.close()
+
+
+def _functions_part(database: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Part:
+    def install(_: duckdb.DuckDBPyConnection) -> Iterator[str]:
+        # Not on the cursor that asks: DuckDB drops the functions of a connection that is closed.
+        install_functions(database, (tables.metric for tables in snapshot.metrics))
+        yield from ()
+
+    return Part((FUNCTIONS,), (), install)
 
 
 @contextmanager

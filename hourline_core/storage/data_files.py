@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from urllib.parse import unquote, urlsplit
 
@@ -183,10 +184,15 @@ def file_system(table: DeltaTable | str, storage_options: Mapping[str, str] | No
     address = table if isinstance(table, str) else table.table_uri
     uri = urlsplit(address)
     if uri.scheme in ("", "file"):
-        return SubTreeFileSystem(unquote(uri.path) if uri.scheme else address, LocalFileSystem())
+        return _local_file_system(unquote(uri.path) if uri.scheme else address)
     if isinstance(table, str):
         return PyFileSystem(DeltaStorageHandler(table, dict(storage_options or {})))
     return PyFileSystem(DeltaStorageHandler.from_table(table._table))
+
+
+@lru_cache(maxsize=1024)
+def _local_file_system(folder: str) -> FileSystem:
+    return SubTreeFileSystem(folder, LocalFileSystem())
 
 
 def _wrong_files(table: DeltaTable) -> Iterator[tuple[str, str]]:

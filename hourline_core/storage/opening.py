@@ -4,9 +4,10 @@ A table is refused if its log is damaged, it was copied from another place, or a
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -16,41 +17,28 @@ from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from hourline_core.errors import TableError, first_line
 from hourline_core.storage.commit_log import Stamp, incomplete_commit, newest_commit
-from hourline_core.storage.data_files import BACKUP, BY_HANDLE, damage_of, file_system, local_files
+from hourline_core.storage.data_files import BACKUP, BY_HANDLE, DataFiles, damage_of, file_system, local_files
 from hourline_core.storage.table_format import PLACE, refuse_other_format
+
+_Of = TypeVar("_Of")
 
 _TRIED = 50
 """The number of its last versions that are tried if a damaged table is read at an older version."""
 
 
 class Table(DeltaTable):
-    """A Delta table whose rows are read. If they cannot be, a TableError names the file. What a version contains is
-    looked up once.
-    """
+    """A Delta table whose rows are read. If they cannot be, a TableError names the file."""
 
     def __init__(self, uri: str, version: int | None, storage_options: Mapping[str, str]) -> None:
         super().__init__(uri, version=version, storage_options=dict(storage_options))
-        self._looked_up: tuple[int, dict[str, int | None]] = (self.version(), {})
-        self._rows: tuple[int, pa.Table] | None = None
+        self.looked_up: tuple[int, dict[str, Any]] = (self.version(), {})
+        """What ``once`` knows of the version that the table was at."""
         self.whole_commits: dict[str, Stamp] = {}
         """The commits that were whole at the last look. See ``incomplete_commit``."""
 
     def transaction_version(self, app_id: str) -> int | None:
         """As delta-rs says, which goes through the log each time."""
-        if self._looked_up[0] != self.version():
-            self._looked_up = (self.version(), {})
-        known = self._looked_up[1]
-        if app_id not in known:
-            known[app_id] = super().transaction_version(app_id)
-        return known[app_id]
-
-    def all_rows(self) -> pa.Table:
-        """All rows, kept until there is another version. For a small table that seldom changes, and is read each
-        time. Raises TableError.
-        """
-        if self._rows is None or self._rows[0] != self.version():
-            self._rows = (self.version(), self.to_pyarrow_table())
-        return self._rows[1]
+        return once(self, f"transaction {app_id}", partial(super().transaction_version, app_id))
 
     def to_pyarrow_table(self, *arguments: Any, **options: Any) -> pa.Table:
         """As delta-rs reads it. Raises TableError."""
@@ -60,6 +48,27 @@ class Table(DeltaTable):
             raise TableError(
                 damage_of(self) or f"the table at {self.table_uri} cannot be read: {first_line(error)}"
             ) from error
+
+
+def once(table: DeltaTable, what: str, look_up: Callable[[], _Of]) -> _Of:
+    """``look_up``, which says something about the version that ``table`` is open at. A Table keeps what it says until
+    it is at another version, or is closed. So it must be small, or of a table that is small.
+    """
+    if not isinstance(table, Table):
+        return look_up()
+    version = table.version()
+    if table.looked_up[0] != version:
+        table.looked_up = (version, {})
+    known = table.looked_up[1]
+    if what not in known:
+        known[what] = look_up()
+    of: _Of = known[what]
+    return of
+
+
+def known_files(table: DeltaTable) -> DataFiles | None:
+    """As ``local_files``, looked up once."""
+    return once(table, "files", partial(local_files, table))
 
 
 def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
@@ -109,7 +118,7 @@ def refuse_damaged(table: Table, uri: str) -> None:
             f"the table at {uri} is another one: it was created as '{place}', and was copied or moved there; {BACKUP}"
         )
     # The files of these tables come from the open handle. DuckDB reads the log of any other table again.
-    by_handle = table.metadata().name in BY_HANDLE and local_files(table)
+    by_handle = table.metadata().name in BY_HANDLE and known_files(table)
     if damaged := incomplete_commit(file_system(table), table.version(), table.whole_commits if by_handle else None):
         raise TableError(f"the table at {uri} is damaged: {damaged} is missing, empty or cut off; {BACKUP}")
 

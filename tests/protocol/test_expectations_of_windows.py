@@ -22,7 +22,6 @@ from hourline_core.model import Expectation, Measure, Metric, Project, expectati
 from hourline_core.model.hours import hour_text, time_text
 from hourline_core.model.metric import WINDOW_COLUMNS
 from hourline_core.sql.database import open_database
-from hourline_core.sql.sketches import install_sketch_functions
 from tests.protocol.test_session_windows import DECLARED as SESSIONS
 from tests.protocol.test_session_windows import FIRST, MINUTE, Sessions, split
 from tests.protocol.test_session_windows import HOURS as HOURS_OF_SESSIONS
@@ -82,7 +81,6 @@ def audited(visits: Visits, metric: Metric, recomputed: Collection[int], *, trie
     counted = first_of_each(visits.visits)
     staged = None if tried else tiles((visit for visit in counted if visit.hour in recomputed), visits.metric)
     with open_database(visits.project) as (connection, snapshot):
-        install_sketch_functions(connection)
         hours = [hour(number) for number in sorted(recomputed)]
         return validate_windows(VALIDATOR, connection, snapshot.metrics[0], metric, hours, staged).findings
 

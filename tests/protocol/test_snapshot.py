@@ -15,7 +15,7 @@ import serving_layer
 from hourline_core.sql.tables import table_parts
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import open_table
-from serving_layer.shared_snapshot import NEWEST
+from serving_layer.open_snapshot import NEWEST
 from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables, expected
 

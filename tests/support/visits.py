@@ -26,7 +26,6 @@ from hourline_core.ledger.layout import QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.model import Metric
 from hourline_core.sql.database import open_database
-from hourline_core.sql.user_functions import install_functions
 from speed_layer.commit.source_tables import open_source_tables
 from tests.support.project_files import write_project
 from tests.support.window_oracle import parse_window
@@ -259,7 +258,6 @@ class Visits:
         metric = MetricPublication(staged, dict.fromkeys(map(hour, blocked), self.expectations))
         if self.drift and metric.passed:
             with open_database(self.project) as (database, snapshot):
-                install_functions(database, [self.metric])
                 (served,) = snapshot.served
                 drift = Drift(database, served, cutoff, self._replay)
                 metric = replace(metric, drift=drift.of(self.aggregation, staged.rows, metric.passed))

@@ -25,7 +25,6 @@ from hourline_core.model.hours import HOUR, Clock
 from hourline_core.sql.database import open_database
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.sql.merge import values_sql
-from hourline_core.sql.user_functions import install_functions
 
 _ENOUGH = 5 * 24
 """The minimum number of hours that a suggestion rests on."""
@@ -55,7 +54,6 @@ def suggest_for_metric(project: Project, metric: Metric, weeks: int, clock: Cloc
     TableError.
     """
     with open_database(project, clock) as (connection, snapshot):
-        install_functions(connection, (tables.metric for tables in snapshot.metrics))
         tables, published = read_published_hours(connection, snapshot, project, metric)
         hours = _keep_last(published, weeks)
         final = f"hourline.final_{tables.name}"

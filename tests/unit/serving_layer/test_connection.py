@@ -7,7 +7,7 @@ import pytest
 import serving_layer
 from hourline_core.errors import TableError
 from hourline_core.model import Project, Settings
-from serving_layer.shared_snapshot import NEWEST
+from serving_layer.open_snapshot import NEWEST
 
 
 def test_a_refresh_that_fails_leaves_the_snapshot_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ class _Last(NamedTuple):
 
 
 class SharedSnapshot:
-    """What was opened last, for all threads. A process has one: NEWEST."""
+    """What was opened last, for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,9 +69,7 @@ class SharedSnapshot:
             if known and reusable:
                 opened = known.opened._replace(taken=taken)
             else:
+                self._last = None  # Otherwise the memory of both would be in use while the tables are attached.
                 opened = Opened(snapshot, taken, *attachable(snapshot, taken))
             self._last = _Last(project, clock, began, opened)
             return opened
-
-
-NEWEST = SharedSnapshot()
