@@ -32,6 +32,7 @@ from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.runtime.lease import turn
 from hourline_core.sql.database import open_database
+from hourline_core.sql.shared_snapshot import SharedSnapshot
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SAVED_FILES, count_compactable
 from hourline_core.storage.opening import exists, open_table
@@ -210,7 +211,7 @@ class Maintenance:
         accepted by a person.
         """
         cutoff = sql_timestamp(self.clock() - self.project.settings.batch.reports_kept)
-        with open_database(self.project, self.clock, {"hourline.quality"}) as (database, snapshot):
+        with open_database(self.project, self.clock, {"hourline.quality"}, SharedSnapshot()) as (database, snapshot):
             hours = {hour for _, hour in snapshot.blocked}
             hours |= {
                 hour

@@ -30,7 +30,7 @@ FUNCTIONS = "hourline.functions"
 """Asks ``open_database`` for the functions that sketches and the metrics of the snapshot need."""
 
 _NEWEST = SharedSnapshot()
-"""The newest snapshot, for all steps of this process that write."""
+"""The newest snapshot, for the steps of a command. Who deletes what DuckDB may still read has one of its own."""
 
 
 @contextmanager
@@ -38,12 +38,14 @@ def open_database(
     project: Project,
     clock: Clock = wall_clock,
     needed: AbstractSet[str] | Callable[[Snapshot], AbstractSet[str]] | None = None,
+    newest: SharedSnapshot = _NEWEST,
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Snapshot]]:
     """A connection with the tables of the newest snapshot, closed at the end of the block.
 
     Attached are those of ``needed`` that the snapshot has, such as ``hourline.metric_hours`` or ``FUNCTIONS``, with
-    what they need; or all. ``needed`` may be a function of the snapshot. What is attached stays for the next
-    connection, unless something was committed meanwhile. Raises TableError, SetupError as ``install_functions`` does.
+    what they need; or all. ``needed`` may be a function of the snapshot. What is attached stays in ``newest`` for the
+    next connection, unless something was committed meanwhile. Raises TableError, SetupError as ``install_functions``
+    does.
     """
 
     def attachable(snapshot: Snapshot, taken: datetime) -> tuple[duckdb.DuckDBPyConnection, AttachedParts]:
@@ -51,7 +53,7 @@ def open_database(
         tables = table_parts(project, snapshot, taken, snapshot.files)
         return database, AttachedParts(database, [_functions_part(database, snapshot), *tables])
 
-    opened = _NEWEST.open(project, clock, attachable)
+    opened = newest.open(project, clock, attachable)
     snapshot, parts, connection = opened.snapshot, opened.parts, cursor_of(opened.database)
     try:
         with naming_damage(project, snapshot, opened.taken + timedelta(hours=KEPT_HOURS), clock):
