@@ -61,7 +61,8 @@ class Drift:
     def of(self, aggregation: AggregationPlan, fresh: pa.Table, hours: list[datetime]) -> list[HourDrift]:
         """The drift of ``hours``, which the tiles ``fresh`` are about to replace."""
         connection, served = self._connection, self._served
-        known = self._keep_served(hours)
+        late_of = self._read_served(hours)
+        known = sorted(late_of)
         connection.register("_hours", pa.table({"hour": pa.array(known, pa.timestamp("us", tz="UTC"))}))
         counted = counted_states_sql(served, self._stored, self._sequence)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE _counted AS FROM ({counted}) SEMI JOIN _hours USING (hour)")
@@ -70,13 +71,14 @@ class Drift:
         make = partial(make_stage, connection, metric=served.metric, stored=self._stored, with_lists=with_lists)
         provisional = make("provisional", states="FROM _counted")
         at_close = provisional
-        if late := connection.execute(
-            f"SELECT 1 FROM ({only_late_events('FROM _counted', served)}) LIMIT 1"
-        ).fetchone():
+        late_events = f"SELECT 1 FROM ({only_late_events('FROM _counted', served)}) LIMIT 1"
+        # They may be counted in final already.
+        if late := any(late_of.values()) and connection.execute(late_events).fetchone():
             at_close = make("at_close", states=without_late_events("FROM _counted", served))
         final = self._tiles_stage("final", aggregation, fresh, with_lists)
 
-        before, last, after = (read_totals(connection, stage) for stage in (at_close, provisional, final))
+        last, after = read_totals(connection, provisional), read_totals(connection, final)
+        before = read_totals(connection, at_close) if late else last
         keys = [(hour, measure) for hour in hours for measure in aggregation.metric.measures]
         drift = {key: HourDrift(*key, before.get(key), last.get(key), after.get(key)) for key in keys}
         if late:
@@ -129,16 +131,19 @@ class Drift:
             with_lists=with_lists,
         )
 
-    def _keep_served(self, hours: list[datetime]) -> list[datetime]:
-        """Those of ``hours`` that were served. The hours of a new metric were missing."""
+    def _read_served(self, hours: list[datetime]) -> dict[datetime, int]:
+        """Those of ``hours`` that were served, each with its number of late events. The hours of a new metric were
+        missing.
+        """
         if not hours:
-            return []
+            return {}
         rows = self._connection.execute(
-            f"SELECT hour FROM hourline.hours_{self._served.name} WHERE state <> 'missing' "
+            f"SELECT hour, late FROM hourline.hours_{self._served.name} WHERE state <> 'missing' "
             "AND hour BETWEEN ? AND ?",  # of a year, only these become Python objects
             [min(hours), max(hours)],
         ).fetchall()
-        return sorted({hour for (hour,) in rows} & set(hours))
+        wanted = set(hours)
+        return {hour: late for hour, late in rows if hour in wanted}
 
 
 def _note(drift: dict[tuple[datetime, str], HourDrift], observed: Iterable[Difference], cause: str) -> None:

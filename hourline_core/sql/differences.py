@@ -13,8 +13,11 @@ from hourline_core.aggregates import TOLERANCE, aggregate_of
 from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model import Metric
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.sql.merge import values_sql, without_lists
+from hourline_core.sql.merge import merge_sql, values_sql, without_lists
 from hourline_core.sql.types import column_types
+
+MERGED_ROWS = 200_000
+"""The number of state rows with sketches that are merged at once. DuckDB holds all of them, and cannot spill them."""
 
 _NUMBERS = ("DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT")
 
@@ -57,12 +60,31 @@ def make_stage(
     Groups are there of the rows that fulfil ``compared``, a join or condition; empty: of all. ``with_lists``: measures
     whose value is a list have one over all dimensions, since the stage is compared with one of other dimensions.
     """
-    stage = Stage(metric, f"_cells_{name}", f"_totals_{name}")
+    stage, merged = Stage(metric, f"_cells_{name}", f"_totals_{name}"), f"_merged_{name}"
     whole = metric if with_lists else without_lists(metric)
-    cells = values_sql(metric, stored, f"{states} {compared}", metric.dimensions)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.cells} AS {cells}")
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.totals} AS {values_sql(whole, stored, states, [])}")
+    parts = _split(connection, metric, states)
+    for number, part in enumerate(parts):
+        into = "INSERT INTO {}" if number else "CREATE OR REPLACE TEMP TABLE {} AS"
+        cells = values_sql(metric, stored, f"FROM ({part}) {compared}", metric.dimensions)
+        connection.execute(f"{into.format(stage.cells)} {cells}")
+        if len(parts) > 1:
+            connection.execute(f"{into.format(merged)} {merge_sql(whole, stored, part, ['hour'])}")
+    totals = values_sql(whole, stored, states if len(parts) == 1 else f"FROM {merged}", [])
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {stage.totals} AS {totals}")
     return stage
+
+
+def _split(connection: duckdb.DuckDBPyConnection, metric: Metric, states: str) -> list[str]:
+    """Queries for the rows of the query ``states``, each with all rows of some groups. One, if there are few rows, or
+    none has a sketch.
+    """
+    if not any(aggregate_of(measure).needs_functions for measure in metric.measures.values()):
+        return [states]
+    ((rows,),) = connection.execute(f"SELECT count(*) FROM ({states})").fetchall()
+    count, keys = -(-rows // MERGED_ROWS), ", ".join(map(identifier, ["hour", *metric.dimensions]))
+    if count <= 1:
+        return [states]
+    return [f"FROM ({states}) WHERE hash({keys}) % {count} = {number}" for number in range(count)]
 
 
 def only_late_events(counted: str, tables: MetricTables) -> str:

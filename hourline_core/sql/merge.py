@@ -161,10 +161,17 @@ def values_sql(
     regard to dimensions), ``dimensions`` (some of the metric's), and the finished measures. ``seconds`` is SQL over
     ``times`` for the time that a row stands for.
     """
-    keys = ", ".join([*times, *map(identifier, dimensions)])
-    merged = ", ".join(f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items())
+    keys = [*times, *map(identifier, dimensions)]
     values = ", ".join(f"{finished_value(name, metric, seconds)} AS {identifier(name)}" for name in metric.measures)
-    return f"SELECT {keys}, {values} FROM (SELECT {keys}, {merged} FROM ({states}) GROUP BY {keys})"
+    return f"SELECT {', '.join(keys)}, {values} FROM ({merge_sql(metric, stored, states, keys)})"
+
+
+def merge_sql(metric: Metric, stored: Mapping[str, str], states: str, keys: Collection[str]) -> str:
+    """A query over the rows of the query or table ``states``: ``keys`` (SQL for the columns that rows are merged by),
+    and the merged state columns.
+    """
+    merged = [f"{sql} AS {identifier(column)}" for column, sql in _merges(metric, stored).items()]
+    return f"SELECT {', '.join([*keys, *merged])} FROM ({states}) GROUP BY {', '.join(keys)}"
 
 
 def without_lists(metric: Metric) -> Metric:

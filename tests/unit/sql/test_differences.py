@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from hourline_core.model import Measure, Metric
+from hourline_core.sql import differences
 from hourline_core.sql.differences import Stage, compare_stages, make_stage
 from hourline_core.sql.sketches import install_sketch_functions
 from hourline_core.sql.types import column_types
@@ -90,6 +91,37 @@ def test_a_stage_has_the_groups_that_are_compared_and_lists_of_hours_only_on_dem
     (found,) = connection.execute(f"SELECT * EXCLUDE (hour) FROM {stage.totals}").fetchall()
     lists = [[(one["value"], one["count"]) for one in value] if isinstance(value, list) else value for value in found]
     assert lists == expected
+
+
+def test_many_sketches_are_merged_in_parts_of_whole_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle counts the events themselves. No part has more groups than are merged at once, about."""
+    monkeypatch.setattr(differences, "MERGED_ROWS", 5)
+    measures = {"people": "distinct(person)", "n": "count", "spent": "sum(ms)", "share": "ratio(spent, n)"}
+    metric = Metric(
+        name="m",
+        source="s",
+        dimensions={"area": "area", "kind": "kind"},
+        measures={name: Measure.parse(text) for name, text in measures.items()},
+    )
+    connection = duckdb.connect()
+    install_sketch_functions(connection)
+    connection.execute(
+        "CREATE TABLE events AS SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00' + to_hours((i % 2)::INTEGER) AS hour, "
+        "nullif(i % 9, 0) AS area, if(i % 4 = 0, NULL, 'k') AS kind, i % 37 AS person, i AS ms FROM range(600) e(i)"
+    )
+    # Each group has two rows, as if two micro-batches had brought its events.
+    connection.execute(
+        "CREATE TABLE tiles AS SELECT hour, area, kind, distinct_fold(person) AS people, count(*) AS n, "
+        "sum(ms)::HUGEINT AS spent FROM events GROUP BY hour, area, kind, ms < 300"
+    )
+    stage = make_stage(connection, "made", metric, column_types(connection, "tiles"), "FROM tiles")
+    values = "count(DISTINCT person), count(*), sum(ms), sum(ms) / count(*)"
+    for table, keys in ((stage.cells, "hour, area, kind"), (stage.totals, "hour")):
+        made = connection.execute(f"FROM {table} ORDER BY ALL").fetchall()
+        assert (
+            made == connection.execute(f"SELECT {keys}, {values} FROM events GROUP BY {keys} ORDER BY ALL").fetchall()
+        )
+    assert connection.execute("SELECT count(*) FROM _merged_made").fetchall() > [(2,)], "several parts were merged"
 
 
 @pytest.mark.parametrize(
