@@ -136,11 +136,11 @@ def compare_metric(
         pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
         if name in doubles(aggregation):
             sizes = [totals.sizes.get((hour, name), 0.0) for hour in hours]
-            columns[f"{name} off by"] = [
+            columns[deviation_of(name)] = [
                 measure_deviation(*pair, size) for pair, size in zip(pairs, sizes, strict=True)
             ]
             checks.append(
-                Check("expect_column_values_to_be_between", {"column": f"{name} off by", "max_value": TOLERANCE})
+                Check("expect_column_values_to_be_between", {"column": deviation_of(name), "max_value": TOLERANCE})
             )
         else:
             columns[f"{name} of the tiles"] = [None if mine is None else str(mine) for mine, _ in pairs]
@@ -226,6 +226,11 @@ def _expect_at_least(greater: str, less: str) -> Check:
 
 def _expect_zero(column: str) -> Check:
     return Check("expect_column_values_to_be_between", {"column": column, "min_value": 0, "max_value": 0})
+
+
+def deviation_of(measure: str) -> str:
+    """The column of facts with what ``measure_deviation`` gives of a measure."""
+    return f"{measure} off by"
 
 
 def measure_distance_beyond(value: float | None, lower: float | None, upper: float | None) -> float | None:

@@ -17,6 +17,7 @@ from batch_layer.audit.failing_classes import validate_quarantine, validate_valu
 from batch_layer.audit.findings import Finding
 from batch_layer.audit.fold_bounds import validate_folds
 from batch_layer.audit.history_bounds import read_past_values
+from batch_layer.audit.overflows import explain_overflows
 from batch_layer.audit.validator import Validation, Validator
 from batch_layer.audit.volume import Arrivals, compare_volume, read_arrivals
 from batch_layer.audit.window_results import validate_windows
@@ -218,6 +219,7 @@ class _Audit:
             validate_windows(self._validator, connection, tables, metric, item.hours, item.rows),
         ]
         self._keep(metric.name, validations)
+        self._audited.findings[metric.name] = explain_overflows(metric, item.rows, self._audited.findings[metric.name])
 
     def _evaluate_rows(self, item: StagedMetric) -> Iterator[Validation]:
         """Evaluate the expectations on the results of one metric that follow from declarations, and those declared."""
