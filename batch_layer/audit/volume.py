@@ -102,10 +102,12 @@ def count_silence(events: Mapping[datetime, int], hour: datetime) -> int:
     length = 0
     while events.get(hour - length * HOUR) == 0:
         length += 1
+    if length < _SILENT_HOURS:
+        return 0
     begin = hour - length * HOUR
     past = [known for number in range(_LOOK_BACK // HOUR) if (known := events.get(begin - number * HOUR)) is not None]
     never_sleeps = len(past) >= _HOURS_KNOWN and _find_longest_silence(past) < _SILENT_HOURS
-    return length if length >= _SILENT_HOURS and never_sleeps else 0
+    return length if never_sleeps else 0
 
 
 def _expect_like_past_days(
