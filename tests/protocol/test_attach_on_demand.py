@@ -98,6 +98,20 @@ def test_the_batch_layer_attaches_what_a_step_needs_and_no_table_of_records(tabl
     assert {metric for (metric,) in metrics} == {of.metric.name for of in snapshot.metrics} == set(METRICS)
 
 
+def test_what_a_step_has_attached_stays_for_the_next_one_until_something_is_committed(tables: BareTables) -> None:
+    def attached(needed: set[str]) -> set[str]:
+        with open_database(tables.project, needed=needed) as (database, _):
+            database.execute("CREATE TEMP TABLE scratch AS SELECT 1")  # which each step has for itself
+            return {name for (name,) in database.execute("SELECT view_name FROM duckdb_views()").fetchall()}
+
+    tables.micro_batch(0)
+    assert "progress_clicks" not in attached(set())
+    assert "progress_clicks" in attached({"hourline.progress_clicks"})
+    assert "progress_clicks" in attached(set())
+    tables.micro_batch(0)
+    assert "progress_clicks" not in attached(set())
+
+
 @pytest.mark.parametrize(
     "query",
     [
