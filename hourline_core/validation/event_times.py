@@ -80,4 +80,8 @@ def _minute(moment: datetime) -> str:
 
 def _second(micros: int) -> str:
     """A moment to the second. Its year may be one that a datetime does not have."""
-    return f"{np.datetime64(micros // 1_000_000, 's')}Z"
+    text = str(np.datetime64(micros // 1_000_000, "s"))
+    if text.startswith("-"):  # numpy writes -1 as -001.
+        year, _, rest = text[1:].partition("-")
+        text = f"-{year:0>4}-{rest}"
+    return f"{text}Z"

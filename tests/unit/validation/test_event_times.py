@@ -35,6 +35,12 @@ def test_the_earliest_time_is_within_bounds_and_the_latest_one_is_not() -> None:
     assert reasons_of(LATEST, LATEST) == ["event time 2024-03-02T00:00:00Z is not before 2024-03-02T00:00Z"]
 
 
+def test_a_year_before_the_first_has_four_digits_in_a_reason() -> None:
+    reasons, before = Reasons(pa.array([True])), pa.array([-62_167_219_200_000_001]).cast(MOMENT)
+    EventTimes(SOURCE).read(before, pa.array([LATEST], MOMENT), reasons)
+    assert reasons.to_arrow().to_pylist() == ["event time -0001-12-31T23:59:59Z is before 2024-03-01T00:00Z"]
+
+
 def test_a_time_may_be_as_far_ahead_of_its_arrival_as_is_declared() -> None:
     ahead = EARLIEST + timedelta(hours=1)
     assert reasons_of(ahead, EARLIEST) == [None]
