@@ -16,12 +16,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from batch_layer.decoding.chunks import Chunk, files_of, list_chunks
 from batch_layer.decoding.decode_by_spark import decode_by_spark
-from batch_layer.decoding.decode_records import needs_no_spark
 from batch_layer.decoding.tasks import DecodedTable, DecodingPlan, decode_files, write_rows
 from batch_layer.decoding.to_decode import DECODE_WRITER, decoded_up_to, last_to_decode
 from hourline_core.compute.resolve import empty_events
 from hourline_core.errors import ReadAgainError, TableError
 from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.ledger.decode_records import needs_no_spark
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import DECODED_SCHEMA, Layout, stored_names
 from hourline_core.ledger.progress import BYTES_WRITER, Progress

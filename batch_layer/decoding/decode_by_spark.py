@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from batch_layer.decoding.chunks import Chunk
-from batch_layer.decoding.decode_records import NO_SUCH_EVENT, PARTS
 from hourline_core.compute.archive import read_version, record_columns
 from hourline_core.compute.validation import validate
+from hourline_core.ledger.decode_records import NO_SUCH_EVENT, PARTS
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import FROM_HOUR, FROM_SEQUENCE, NO_EVENT_REASON, stored_names
 from hourline_core.model import Source

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from batch_layer.decoding.chunks import Chunk
-from batch_layer.decoding.decode_records import ARCHIVED, REFUSED, RecordDecoder
 from hourline_core.compute.tasks import Work, keep_imports, run_tasks
+from hourline_core.ledger.decode_records import ARCHIVED, REFUSED, RecordDecoder
 from hourline_core.model import Source
 from hourline_core.model.decoding import Decoding
 from hourline_core.storage.data_files import file_system

@@ -21,6 +21,7 @@ from hourline_core.model.scratch_columns import (
     KEY,
     NOT_TAKEN,
     REASON,
+    RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
     SCRATCH_PREFIX,
     UNDECODED,
@@ -29,7 +30,7 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV, as_json_objects
 from hourline_core.validation.reasons import Reasons
-from hourline_core.validation.validator import RecordColumns, Validator, event_time_field
+from hourline_core.validation.validator import RecordColumns, Validator, event_time_column
 
 _IS_CSV = f"{SCRATCH_PREFIX}is_csv"
 _DECIDED = f"{SCRATCH_PREFIX}decided"
@@ -60,11 +61,11 @@ def decode(records: DataFrame, format: str, fields: Mapping[str, Field]) -> Data
 def read_records(records: DataFrame, source: Source) -> DataFrame:
     """Add to ``records`` their fields, and REASON: why a record is rejected as a whole, in words, else null.
 
-    ``records`` are those of ``read_topics`` with NOT_TAKEN and UNREADABLE. If the event time is a field, EVENT_TIME
+    ``records`` are those of ``read_topics`` with NOT_TAKEN and UNREADABLE. If the event time is a column, EVENT_TIME
     (UTC) is added, too, and REASON is also about it. Fields and EVENT_TIME of rejected records may be anything. Of
     records that are not taken or have no value, all is null.
     """
-    time = event_time_field(source)
+    time = event_time_column(source)
     # A record that is not taken needs no decoding.
     inputs = {VALUE: F.when(F.col(NOT_TAKEN).isNull(), F.col(VALUE)), _IS_CSV: _is_csv(), UNREADABLE: F.col(UNREADABLE)}
     if source.branch is None:
@@ -73,7 +74,7 @@ def read_records(records: DataFrame, source: Source) -> DataFrame:
         inputs[KEY] = F.col(KEY)
     outputs = {**_types(source.fields), REASON: "string"}
     if time:
-        inputs[ARRIVED] = F.col(ARRIVED)
+        inputs |= {ARRIVED: F.col(ARRIVED)} | ({time: F.col(time)} if time == RECORD_TIMESTAMP else {})
         outputs[EVENT_TIME] = "timestamp"
     validator_of = _validator_of(source)
     names = tuple(inputs)
@@ -84,7 +85,7 @@ def read_records(records: DataFrame, source: Source) -> DataFrame:
         fields, reasons = validator.read_records(
             RecordColumns(columns[VALUE], columns.get(KEY), columns[_IS_CSV], columns.get(UNREADABLE))
         )
-        moments = [validator.read_times(fields[time], columns[ARRIVED], reasons)] if time else []
+        moments = [validator.read_times({**columns, **fields}[time], columns[ARRIVED], reasons)] if time else []
         return pa.StructArray.from_arrays([*fields.values(), reasons.to_arrow(), *moments], [*outputs])
 
     return _with_columns(records, outputs, decide, F.struct(*(column.alias(name) for name, column in inputs.items())))

@@ -5,7 +5,7 @@ element that is bad is rejected alone. A record without a value is a tombstone, 
 
 The decision depends on the record and on ARRIVED alone. ARRIVED is the time at which Spark planned the micro-batch. It
 is the same for all records of the micro-batch, so no clock is read here. Native code decides, see
-`hourline_core/validation/`. Spark calls it once if the event time is a field, else once more for the event time.
+`hourline_core/validation/`. Spark calls it once if the event time is a column, else once more for the event time.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from hourline_core.model.scratch_columns import (
     VALUE_SIZE,
 )
 from hourline_core.model.windows import HOURLY
-from hourline_core.validation.validator import event_time_field
+from hourline_core.validation.validator import event_time_column
 
 
 def validate(
@@ -60,7 +60,7 @@ def validate(
     of_value = {VALUE_CRC: F.crc32(F.col(VALUE)), VALUE_SIZE: F.octet_length(VALUE)}
     taken = with_branch(records.withColumns({PLACE: F.lit(0), **of_value}), branches)
     read = read_records(taken, source)
-    validated = (read if event_time_field(source) else _with_times(read, source)).withColumn(
+    validated = (read if event_time_column(source) else _with_times(read, source)).withColumn(
         OUTCOME,
         F.when(F.col(NOT_TAKEN).isNotNull(), F.col(NOT_TAKEN))
         .when(F.col(VALUE_CRC).isNull(), "tombstone")

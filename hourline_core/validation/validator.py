@@ -25,6 +25,7 @@ from hourline_core.model.scratch_columns import (
     PARTITION,
     PLACE,
     REASON,
+    RECORD,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
     TOPIC,
@@ -36,19 +37,24 @@ from hourline_core.validation.keys import reject_undecodable
 from hourline_core.validation.reasons import Reasons
 
 _MICROS_OF_HOUR = 3_600_000_000
+_TIMESTAMP = f"{RECORD}.timestamp"
 
 
-def event_time_field(source: Source) -> str | None:
-    """The declared field that the source's event time merely names. None: it is an expression, or ``explode`` may
-    change what it names.
+def event_time_column(source: Source) -> str | None:
+    """The declared field that the source's event time merely names, or RECORD_TIMESTAMP. None: it is an expression, or
+    ``explode`` may change what it names.
     """
-    name = None if source.explode else named_column(source.event_time.expression)
+    if source.explode:
+        return None
+    if source.event_time.expression.strip().lower() == _TIMESTAMP:
+        return RECORD_TIMESTAMP
+    name = named_column(source.event_time.expression)
     return next((field for field in source.fields if field.lower() == name), None)
 
 
 def is_validated_natively(source: Source) -> bool:
     """Whether ``Validator.validate`` takes the records of ``source``: it needs no Spark SQL."""
-    return source.branch is None and event_time_field(source) is not None
+    return source.branch is None and event_time_column(source) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +114,12 @@ class Validator:
         return self._times.read(values, arrived, reasons)
 
     def _validate(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        field = event_time_field(self._source)
-        assert field, "is_validated_natively"
+        time = event_time_column(self._source)
+        assert time, "is_validated_natively"
         values = records[VALUE]
         fields, reasons = self.read_records(RecordColumns(values, records[KEY], find_csv_rows(records)))
-        times = self.read_times(fields[field], records[ARRIVED], reasons)
+        values_of_time = records[RECORD_TIMESTAMP] if time == RECORD_TIMESTAMP else fields[time]
+        times = self.read_times(values_of_time, records[ARRIVED], reasons)
         # What was neither rejected nor without a value from the start is still undecided.
         accepted = pa.array(reasons.undecided)
         why = reasons.to_arrow()

@@ -64,6 +64,7 @@ SOURCES = {
     "iso": _source("string", " At ", key_type="string", **_BOUNDS),
     "iso_without_bounds": _source("string", "at", ahead="36500d"),
     "timestamps": _source("timestamp", "at", key_type="long", **_BOUNDS),
+    "record_timestamp": _source("timestamp", "record.timestamp", latest=NOW.isoformat()),
     "timestamps_of_seconds": _source({"type": "timestamp", "encoding": "epoch_seconds"}, "at"),
     "local_in_berlin": _source("string", {"expression": "at", "encoding": "local", "zone": "Europe/Berlin"}),
     "local_in_kolkata": _source(
@@ -182,7 +183,7 @@ def _record(draw: st.DrawFn, source: Source) -> dict[str, Any]:
         KEY: draw(_good_keys[source.key_type] if kind == "fitting" else _keys),
         VALUE: value,
         HEADERS: None if headers is None else list(headers.items()),
-        RECORD_TIMESTAMP: None if is_of_file else NOW - timedelta(seconds=1),
+        RECORD_TIMESTAMP: None if is_of_file else NOW - timedelta(seconds=draw(st.integers(0, 1))),
         RECORD_TIMESTAMP_TYPE: None if is_of_file else "create",
         ARRIVED: NOW,
     }

@@ -25,6 +25,7 @@ from hourline_core.model.scratch_columns import (
     OUTCOME,
     PLACE,
     REASON,
+    RECORD_TIMESTAMP,
     VALUE,
 )
 from hourline_core.validation.validator import Validator, is_validated_natively
@@ -77,7 +78,9 @@ def decide(source: Source, record: dict[str, Any]) -> Decision:
     if reason is None and source.fields["at"].required and fields["at"] is None:
         reason = "required field 'at' is missing or null"
     if reason is None:
-        micros, reason = read_time(source, fields["at"], record[ARRIVED])
+        is_of_record = source.event_time.expression == "record.timestamp"
+        time = record[RECORD_TIMESTAMP] if is_of_record else fields["at"]
+        micros, reason = read_time(source, time, record[ARRIVED])
         moment = None if reason else EPOCH + timedelta(microseconds=micros)
     return ("rejected", reason, None, nothing) if reason else ("accepted", None, moment, fields)
 
@@ -204,7 +207,8 @@ def test_a_number_below_a_microsecond_is_cut_off_towards_the_earlier_one() -> No
         ({"event_time": "At"}, True),
         ({"event_time": "(at)"}, False),
         ({"event_time": "coalesce(at, at)"}, False),
-        ({"event_time": "record.timestamp"}, False),
+        ({"event_time": " Record.timestamp"}, True),
+        ({"event_time": "record.timestamp", "explode": {"tag": "tags"}}, False),
         ({"event_time": "true"}, False),
         ({"branch": "amount > 1"}, False),
         ({"explode": {"tag": "tags"}}, False),

@@ -38,7 +38,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
 )
-from hourline_core.validation.validator import Validator, event_time_field
+from hourline_core.validation.validator import Validator, event_time_column
 
 ARCHIVED = EVENT_SCHEMA
 """The columns of archived events that are read: none of their fields."""
@@ -58,7 +58,7 @@ PARTS = {
 
 def needs_no_spark(source: Source, before: Collection[Decoding]) -> bool:
     """Whether ``RecordDecoder`` takes records of ``source`` that the decodings ``before`` have made."""
-    return event_time_field(source) is not None and not any(one.declared.get("explode") for one in before)
+    return event_time_column(source) is not None and not any(one.declared.get("explode") for one in before)
 
 
 class RecordDecoder:
