@@ -2,7 +2,8 @@
 coverage and findings (progress_columns.py, coverage_rows.py, findings.py).
 
     <tables>/events/<source>                     every accepted event, as the speed layer read it
-    <tables>/rejected/<source>                   every event that was not accepted, with its record and the reason
+    <tables>/rejected/<source>                   every event that was not accepted, with its record and the reason;
+                                                 and tombstones
     <tables>/quarantine/<source>                 every event that a class of a metric failed for, if one has a class
     <tables>/progress/<source>                   one row per topic and finished micro-batch, or reset
     <tables>/provisional/<metric>/<declaration>  partial states, one set per sequence
@@ -145,7 +146,9 @@ REJECTED_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch that read the record."),
     **_ADDRESS,
     "arrived": Column(TIMESTAMP, "When the micro-batch that read the record was planned."),
-    "reason": Column(pa.string(), "Why it was rejected."),
+    "reason": Column(
+        pa.string(), "Why it was rejected. Null: it was not, such as a tombstone, which has no value either."
+    ),
     "key": Column(pa.binary(), "The record's key."),
     "value": Column(
         pa.binary(),

@@ -1,4 +1,4 @@
-"""Reads the table that a lookup declares. For each kind of table, a function gives its rows as they are there."""
+"""Reads the table of somebody else that a lookup declares. For each kind, a function gives its rows as they are."""
 
 from collections.abc import Callable, Mapping
 from glob import glob
@@ -35,12 +35,17 @@ def read_table(lookup: Lookup, root: Path, storage_options: Mapping[str, str]) -
         raise
     except Exception as error:  # What libraries raise differs by kind, and most of it is no common class.
         raise TableError(f"{lookup.table} cannot be read: {first_line(error)}") from error
+    refuse_too_many(lookup, rows)
+    return rows
+
+
+def refuse_too_many(lookup: Lookup, rows: pa.Table) -> None:
+    """Raise TableError if there are more rows than are allowed."""
     if rows.num_rows > lookup.most_rows:
         raise TableError(
             f"{lookup.table} has more than {lookup.most_rows:,} rows, which are allowed: declare a larger most_rows, "
             "or a smaller table"
         )
-    return rows
 
 
 def _read_delta(lookup: Lookup, root: Path, storage_options: Mapping[str, str]) -> pa.Table:

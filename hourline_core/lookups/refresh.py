@@ -10,7 +10,8 @@ from pathlib import Path
 
 from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.layout import Layout
-from hourline_core.lookups.read_table import read_table
+from hourline_core.lookups.read_source import read_source, state_of
+from hourline_core.lookups.read_table import read_table, refuse_too_many
 from hourline_core.lookups.rows import LookupRows, take_rows
 from hourline_core.lookups.versions import LookupVersion, commit_version, find_newest
 from hourline_core.model import Lookup, Project
@@ -31,10 +32,16 @@ class LookupState:
     """The number of rows with a null in their key that it had then. They join nothing, and are left out."""
     problem: str | None = None
     """Why the last refresh was refused, in one sentence. None: it was not."""
+    content: str | None = None
+    """Of a source, what was read of it then. None: it is another kind of table, or nothing was read."""
 
 
 def read_rows(project: Project, lookup: Lookup) -> LookupRows:
     """The rows of the table of a lookup, as it is now. Raises TableError."""
+    if lookup.table_source:
+        events, null_keys = read_source(project, lookup)
+        refuse_too_many(lookup, events)
+        return take_rows(lookup, events)._replace(null_keys=null_keys)
     return take_rows(lookup, read_table(lookup, project.root, project.settings.storage_options))
 
 
@@ -53,29 +60,37 @@ def refresh(project: Project, lookup: Lookup, clock: Clock) -> LookupState:
     """Read the table of a lookup again. If it cannot be used, the newest version before stays, and the state says why.
     ``clock`` (UTC) dates the refresh. Raises TableError if a table of Hourline's own cannot be read.
     """
-    layout = Layout.of(project)
-    try:
-        read, problem = read_rows(project, lookup), None
-    except TableError as error:
-        read, problem = None, str(error)
     before = read_state(project, lookup)
-    if read is None:
-        state = replace(before, problem=problem)
+    content = state_of(project, lookup) if lookup.table_source else None
+    if content and content == before.content:
+        state = replace(before, refreshed=clock())
     else:
-        try:
-            version = commit_version(layout, lookup, read.rows)
-        except ConflictError:  # Another process has read the table at the same time.
-            version = commit_version(layout, lookup, read.rows)
-        state = LookupState(lookup, version, clock(), read.null_keys)
+        state = _read_again(project, lookup, before, content, clock)
     said = {
         "declaration": lookup.declaration,
         "refreshed": state.refreshed and state.refreshed.isoformat(),
         "null_keys": state.null_keys,
-        "problem": problem,
+        "problem": state.problem,
+        "content": state.content,
     }
     with suppress(OSError):  # A full disk stops nobody for the sake of this note.
         write_note(_note(project, lookup), said)
     return state
+
+
+def _read_again(
+    project: Project, lookup: Lookup, before: LookupState, content: str | None, clock: Clock
+) -> LookupState:
+    try:
+        read = read_rows(project, lookup)
+    except TableError as error:
+        return replace(before, problem=str(error))
+    layout = Layout.of(project)
+    try:
+        version = commit_version(layout, lookup, read.rows)
+    except ConflictError:  # Another process has read the table at the same time.
+        version = commit_version(layout, lookup, read.rows)
+    return LookupState(lookup, version, clock(), read.null_keys, content=content)
 
 
 def read_state(project: Project, lookup: Lookup) -> LookupState:
@@ -87,7 +102,12 @@ def read_state(project: Project, lookup: Lookup) -> LookupState:
         return LookupState(lookup, version, None)
     refreshed = said["refreshed"]
     return LookupState(
-        lookup, version, refreshed and datetime.fromisoformat(refreshed), said["null_keys"], said["problem"]
+        lookup,
+        version,
+        refreshed and datetime.fromisoformat(refreshed),
+        said["null_keys"],
+        said["problem"],
+        said.get("content"),
     )
 
 

@@ -8,6 +8,7 @@ from hourline_core.model.branches import Where, find_branch_mistakes
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.source import Source
+from hourline_core.model.source_as_table import find_table_mistakes
 
 
 def find_mistakes(
@@ -22,7 +23,11 @@ def find_mistakes(
     """One line for each mistake. ``unread`` are sources that exist, but whose own declaration has a mistake, as
     ``unread_lookups`` are, and ``rollups`` the names of metrics over metrics.
     """
-    mistakes = [*find_branch_mistakes(sources, where), *_find_lookup_mistakes(sources, where, lookups, unread_lookups)]
+    mistakes = [
+        *find_branch_mistakes(sources, where),
+        *_find_lookup_mistakes(sources, where, lookups, unread_lookups),
+        *find_table_mistakes(lookups.values(), sources, where, unread),
+    ]
     source_names = {*sources, *unread}
     for name, metric in metrics.items():
         if metric.source not in source_names and source_names:

@@ -17,12 +17,18 @@ from hourline_core.model.fields import FieldType
 from hourline_core.model.names import DerivedName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration
 
-TableKind = Literal["delta", "parquet", "csv", "duckdb"]
+TableKind = Literal["delta", "parquet", "csv", "duckdb", "source"]
+
+RECORD_KEY, EVENT_TIME, VALID_TO = "record.key", "event_time", "valid_to"
+"""The names of columns that a source has as a table, beside its fields: the key of the record, of the source's
+``key_type``, and the times from which and until which a row is valid.
+"""
 
 _KEY_TYPES = ("string", "int", "long", "boolean", "date", "timestamp")
 """The types whose values each engine compares alike."""
 _COLUMN_TYPES = (*(name for name in SPARK_TYPES if name != "json"), "decimal(p,s)")
 _SHORTEST = timedelta(seconds=1)
+_SOURCE = "source:"
 
 
 def _one_or_more(value: Any) -> Any:
@@ -39,11 +45,13 @@ def _column_type(text: str) -> str:
 def _table(address: str) -> str:
     scheme = address.partition(":")[0] if ":" in address else ""
     if scheme in ("postgresql", "postgres", "mysql", "sqlite"):
-        raise refuse(f"got the scheme '{scheme}', allowed are a path, the URI of a Delta table, and duckdb:")
+        raise refuse(f"got the scheme '{scheme}', allowed are a path, the URI of a Delta table, duckdb: and source:")
     if scheme == "duckdb" and not (
         urlsplit(address).path.strip("/") and parse_qs(urlsplit(address).query).get("table")
     ):
         raise refuse(f"got {describe(address)}, allowed is duckdb:PATH?table=NAME")
+    if scheme == "source" and not address.removeprefix(_SOURCE):
+        raise refuse(f"got {describe(address)}, allowed is source:NAME, with the name of a source of this project")
     return address
 
 
@@ -87,8 +95,9 @@ class Lookup(Declaration):
     """A description for people."""
 
     table: Annotated[str, AfterValidator(_table)]
-    """The table: a file `….csv` or `….parquet` (`*` in its name means several), `duckdb:PATH?table=NAME`, or the folder
-    or URI of a Delta table. Paths are relative to the project. A CSV file has a header.
+    """The table: a file `….csv` or `….parquet` (`*` in its name means several), `duckdb:PATH?table=NAME`, the folder or
+    URI of a Delta table, or `source:NAME`. Paths are relative to the project. A CSV file has a header. Of a source, the
+    newest event of each key is the row (KTable).
     """
 
     key: Annotated[tuple[DerivedName, ...], BeforeValidator(_one_or_more), pydantic.Field(min_length=1)]
@@ -98,7 +107,9 @@ class Lookup(Declaration):
     """The columns that are read, with those of the key: `name: type`, or `name: {type: …, column: …}`."""
 
     valid_from: DerivedName | None = None
-    """The column with the time from which a row is valid, if rows are valid at event time. Null: it always was."""
+    """The column with the time from which a row is valid, if rows are valid at event time. Null: it always was. With
+    `table: source:NAME`, allowed is `event_time`: each event is valid from its event time until that of the next one.
+    """
 
     valid_to: DerivedName | None = None
     """The column with the time at which a row is no longer valid. Null: it still is."""
@@ -130,10 +141,17 @@ class Lookup(Declaration):
         """What the table is."""
         if self.table.startswith("duckdb:"):
             return "duckdb"
+        if self.table.startswith(_SOURCE):
+            return "source"
         ending = self.table.rpartition(".")[2].casefold()
         if ending == "csv":
             return "csv"
         return "parquet" if ending == "parquet" else "delta"
+
+    @property
+    def table_source(self) -> str | None:
+        """The name of the source that is the table. None: it is another kind of table."""
+        return self.table.removeprefix(_SOURCE) if self.kind == "source" else None
 
     @cached_property
     def declaration(self) -> str:
@@ -151,6 +169,23 @@ class Lookup(Declaration):
     def is_valid_at_times(self) -> bool:
         """Whether the time of an event decides which row it finds."""
         return self.valid_from is not None or self.valid_to is not None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_validity(cls, given: Any) -> Any:
+        """A source has no column for the end of a row: it is the event time of the next one."""
+        if not (isinstance(given, dict) and str(given.get("table")).startswith(_SOURCE)):
+            return given
+        valid_from, valid_to, columns = (given.get(name) for name in ("valid_from", "valid_to", "columns"))
+        if valid_to not in (None, VALID_TO):
+            raise refuse("got it for a source, whose rows are valid until their next event: leave it out", "valid_to")
+        if valid_from is None:
+            return given
+        if valid_from != EVENT_TIME:
+            raise refuse(f"got {describe(valid_from)}, allowed is event_time for a source", "valid_from")
+        if isinstance(columns, dict):
+            columns = {**columns, EVENT_TIME: "timestamp", VALID_TO: "timestamp"}
+        return {**given, "columns": columns, "valid_to": VALID_TO}
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:

@@ -5,13 +5,13 @@ from hourline_core.model.scratch_columns import PLACE
 
 def rejected_rows_sql(table: str) -> str:
     """The rows of ``table``, a table of rejected events, with ``value`` on each: of the rejected events of a record,
-    the table has it on the first one. Only an exploded record has several.
+    the table has it on the first one. Only an exploded record has several. Tombstones, which it has too, are left out.
     """
-    record = 'topic_id, partition, "offset"'
+    record, is_tombstone = 'topic_id, partition, "offset"', "reason IS NULL AND value IS NULL"
     # An older version of Hourline wrote no places.
     rows = f"FROM {table} UNION ALL BY NAME SELECT NULL::INTEGER AS {PLACE} WHERE false"
     return f"""
-        WITH rejected AS ({rows}),
+        WITH rejected AS (FROM ({rows}) WHERE NOT ({is_tombstone})),
         kept AS (
             SELECT sequence, {record}, any_value(value) AS kept FROM rejected
             WHERE ({record}) IN (SELECT ({record}) FROM rejected WHERE {PLACE} > 0)

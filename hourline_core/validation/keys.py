@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 from hourline_core.validation.reasons import Reasons
 
 _NUMBER_BYTES = {"int": 4, "long": 8}
+_NUMBERS = {"int": pa.int32(), "long": pa.int64()}
 
 
 def find_undecodable(keys: pa.Array, key_type: str) -> pa.Array:
@@ -13,6 +14,20 @@ def find_undecodable(keys: pa.Array, key_type: str) -> pa.Array:
     reasons = Reasons(keys.is_valid())
     reject_undecodable(keys, key_type, reasons)
     return reasons.to_arrow()
+
+
+def read_keys(keys: pa.Array, key_type: str) -> pa.Array:
+    """``keys`` (binary) as values of ``key_type``. Null where one is null, or not of this type."""
+    fits = find_undecodable(keys, key_type).is_null().to_numpy(zero_copy_only=False)
+    there = pc.if_else(pa.array(fits), keys, pa.scalar(None, keys.type))
+    match key_type:
+        case "binary":
+            return there
+        case "string":
+            return there.cast(pa.string())
+        case number:
+            values = [None if key is None else int.from_bytes(key, "big", signed=True) for key in there.to_pylist()]
+            return pa.array(values, _NUMBERS[number])
 
 
 def reject_undecodable(keys: pa.Array, key_type: str, reasons: Reasons) -> None:

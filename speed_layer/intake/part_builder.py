@@ -199,9 +199,10 @@ class PartBuilder:
     def _archive(self, fresh: pa.Table) -> None:
         decoding = pa.array([self._plan.decoding] * fresh.num_rows, pa.string())
         fresh = fresh.append_column(DECODING, decoding)
+        accepted, rejected = with_outcome(fresh, "accepted"), with_outcome(fresh, "rejected", "empty", "tombstone")
         # Of a record without an event, all there is to keep are its bytes, from which other declarations may make some.
-        accepted, rejected = with_outcome(fresh, "accepted"), with_outcome(fresh, "rejected", "empty")
-        rejected = keep(rejected, pc.or_(pc.is_valid(rejected[VALUE]), pc.equal(rejected[OUTCOME], "rejected")))
+        # A tombstone has none. Its key is the one of the row that it deletes, where the source is read as a table.
+        rejected = keep(rejected, pc.or_(pc.is_valid(rejected[VALUE]), pc.not_equal(rejected[OUTCOME], "empty")))
         if accepted.num_rows:
             self._events.write(self._numbered(events_to_archive(accepted, self._plan.stored_names)))
         if rejected.num_rows:

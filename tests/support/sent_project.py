@@ -102,13 +102,14 @@ class SentProject:
             self._produce(source, value, None, record, partition)
         self.flush()
 
-    def send_records(self, source: str, records: Iterable[dict[str, Any]]) -> None:
+    def send_records(self, source: str, records: Iterable[dict[str, Any]], partition: int | None = None) -> None:
         """Send whole records that must be accepted: ``body``, ``key``, ``headers`` (pairs) and ``timestamp``
-        (milliseconds). The oracle's events have all of it, and the address, under ``record``.
+        (milliseconds). The oracle's events have all of it, and the address, under ``record``. ``partition`` is as in
+        ``send``.
         """
         for record in records:
             value = json.dumps(record["body"]).encode()
-            self._produce(source, value, {**record["body"], "record": dict(record)}, record)
+            self._produce(source, value, {**record["body"], "record": dict(record)}, record, partition)
         self.flush()
 
     def write_history(self, file: Path, source: str, bodies: Iterable[dict[str, Any] | bytes]) -> Path:
