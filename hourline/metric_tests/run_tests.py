@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from hourline.metric_tests.as_given import Outcome, run_as_given
 from hourline.metric_tests.cases import Case, cases_of
 from hourline.metric_tests.expected_rows import Difference, ExpectedRows
+from hourline.metric_tests.given_lookups import refuse_unfit_rows, with_given_lookups
 from hourline.metric_tests.prepared_source import PreparedSource
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import DeclarationError
@@ -75,8 +76,10 @@ def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[Outcome
     """Run ``tests``, those of each source together. They have tables of their own: nothing changes in the workspace of
     ``project``.
 
-    Raises DeclarationError when Spark does not resolve a declaration.
+    Raises DeclarationError when a test gives rows that a lookup cannot have, and when Spark does not resolve a
+    declaration.
     """
+    refuse_unfit_rows(project, tests)
     if any(item in RECOMPUTES for test in tests for item in test.declared.given):
         # Great Expectations takes seconds to import. Spark starts meanwhile.
         Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
@@ -87,11 +90,21 @@ def run_tests(project: Project, tests: Sequence[LoadedTest]) -> Iterator[Outcome
             refuse_unresolved(spark, project)
             now = wall_clock()
             with ThreadPoolExecutor(max_workers=1) as pool:
-                for name in dict.fromkeys(test.source.name for test in tests):
-                    of_source = {test: test.declared.arrived or now for test in tests if test.source.name == name}
-                    yield from _run_tests_of_source(spark, project, Path(folder), of_source, pool)
+                for number, alike in enumerate(_group(tests)):
+                    own = Path(folder) / str(number)
+                    given = with_given_lookups(project, alike[0], own / "given")
+                    arrived = {test: test.declared.arrived or now for test in alike}
+                    yield from _run_tests_of_source(spark, given, own, arrived, pool)
         finally:
             stop_spark(spark)
+
+
+def _group(tests: Sequence[LoadedTest]) -> list[list[LoadedTest]]:
+    """The tests of each source for which its lookups have the same rows."""
+    groups: dict[tuple[str, str], list[LoadedTest]] = {}
+    for test in tests:
+        groups.setdefault((test.source.name, repr(test.declared.lookups)), []).append(test)
+    return list(groups.values())
 
 
 def _start_worker(spark: SparkSession) -> None:
@@ -111,12 +124,13 @@ def _run_tests_of_source(
     """Run ``tests`` of one source, each with the time at which its records arrive (UTC). What Spark does for one test
     runs in ``pool``, while this thread reads the cases of another.
     """
-    (source,) = {test.source.name: test.source for test in tests}.values()
-    prepared = PreparedSource(spark, _within(project, folder / "of_sources" / source.name, list(tests)), source, tests)
+    (name,) = {test.source.name for test in tests}
+    own = _within(project, folder / "of_source", list(tests))
+    prepared = PreparedSource(spark, own, project.sources[name], tests)
     as_given = []
     for number, (test, arrived) in enumerate(tests.items()):
         # A file may have a name that is not fit for tables.
-        own = _within(project, folder / "as_given" / source.name / str(number), [test])
+        own = _within(project, folder / "as_given" / str(number), [test])
         as_given.append(pool.submit(run_as_given, spark, own, test, arrived))
     try:
         for test, running in zip(tests, as_given, strict=True):

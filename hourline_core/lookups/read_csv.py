@@ -75,14 +75,19 @@ def _convert(
     lookup: Lookup, column: LookupColumn, name: str, cells: Sequence[str | None], lines: Sequence[int]
 ) -> pa.Array:
     try:
-        return _cast(column, cells)
+        return convert_cells(column, cells)
     except ValueError:
         for line, cell in zip(lines, cells, strict=True):
             try:
-                _cast(column, [cell])
+                convert_cells(column, [cell])
             except ValueError:
                 raise _refuse(lookup, column, name, line, str(cell)) from None
         raise
+
+
+def describe_form(column: LookupColumn) -> str:
+    """What a text is to be, for a message."""
+    return f"a value of type {column.type}, {_form_of(column).example}"
 
 
 def _form_of(column: LookupColumn) -> _Form:
@@ -90,8 +95,8 @@ def _form_of(column: LookupColumn) -> _Form:
     return _FORMS["decimal" if pa.types.is_decimal(arrow_type(column.tree)) else _FORM_OF.get(kind, kind)]
 
 
-def _cast(column: LookupColumn, cells: Sequence[str | None]) -> pa.Array:
-    """Raises ValueError, as Arrow does, and as a text does that is no UTF-8."""
+def convert_cells(column: LookupColumn, cells: Sequence[str | None]) -> pa.Array:
+    """Texts as values of the declared type. Raises ValueError for one of another form, or that is no UTF-8."""
     texts = pa.array(cells, pa.string())
     fits = pc.match_substring_regex(texts, f"^(?:{_form_of(column).text})$")
     if not pc.all(fits, min_count=0).as_py():
@@ -106,6 +111,6 @@ def _refuse(lookup: Lookup, column: LookupColumn, name: str, line: int, cell: st
     shown = cell.encode("utf-8", "backslashreplace").decode()
     shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
     return TableError(
-        f"{lookup.table}, line {line}: got '{shown}' in the column '{name}', allowed is a value of type {column.type}, "
-        f"{_form_of(column).example}; mend the line"
+        f"{lookup.table}, line {line}: got '{shown}' in the column '{name}', allowed is {describe_form(column)}; "
+        "mend the line"
     )

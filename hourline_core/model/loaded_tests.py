@@ -14,6 +14,7 @@ from hourline_core.model.base import describe, suggest
 from hourline_core.model.given_records import GivenRecord
 from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.hours import parse_hour
+from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.metric_test import MetricTest, find_mistake_of_time
 from hourline_core.model.project import Project
@@ -111,6 +112,7 @@ def _load(project: Project, name: str, document: Document) -> LoadedTest | None:
     metrics = {metric: all_metrics[metric] for metric in declared.expect if metric in all_metrics}
     refuse = partial(_add, document)
     _check_fields(declared, source, refuse)
+    _check_lookups(declared, project.lookups, source, refuse)
     for metric in declared.expect:
         if metric not in all_metrics:
             refuse(f"there is no metric '{metric}'{did_you_mean(metric, all_metrics)}", "expect", metric)
@@ -153,6 +155,25 @@ def _check_fields(declared: MetricTest, source: Source, refuse: _Refuse) -> None
                 path = ("given", str(place), *(["value"] if item.is_wrapped else []), name)
                 text = f"got '{name}', which is no field of the source '{source.name}', allowed are {', '.join(keys)}"
                 refuse(f"{text}{suggest(name, keys)}", *path)
+
+
+def _check_lookups(declared: MetricTest, lookups: Mapping[str, Lookup], source: Source, refuse: _Refuse) -> None:
+    """Refuse the rows of a lookup that the source does not use, and columns that it has not."""
+    used = {source.lookup_name(name) for name in source.lookups}
+    for name, rows in declared.lookups.items():
+        if name not in used:
+            hint = did_you_mean(name, used) if used else ": it uses none"
+            refuse(f"got '{name}', which is no lookup of the source '{source.name}'{hint}", "lookups", name)
+            continue
+        columns = lookups[name].columns
+        for place, row in enumerate(rows):
+            for column in row:
+                if column not in columns:
+                    text = f"got '{column}', which is no column of '{name}', allowed are {', '.join(columns)}"
+                    refuse(f"{text}{suggest(column, columns)}", "lookups", name, str(place), column)
+            for column in lookups[name].key:
+                if row.get(column) is None:
+                    refuse(f"got a row without '{column}', allowed is one with the key", "lookups", name, str(place))
 
 
 def _check_rows(metric: Metric, declared: MetricTest, refuse: _Refuse) -> None:

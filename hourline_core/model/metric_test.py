@@ -24,15 +24,22 @@ def _bounded(items: object) -> list[Given]:
 
 
 def _rows_by_metric(value: object) -> dict[str, list[dict[str, Any]]]:
+    return _rows_by_name(value, "metric, such as `views: [{hour: 2026-03-02T08, …}]`", "`[]` expects none")
+
+
+def _rows_by_lookup(value: object) -> dict[str, list[dict[str, Any]]]:
+    return _rows_by_name(value, "lookup, such as `plane: [{tail: N1, …}]`", "`[]` is a table without rows")
+
+
+def _rows_by_name(value: object, example: str, of_none: str) -> dict[str, list[dict[str, Any]]]:
     if not isinstance(value, dict) or not value:
-        allowed = "allowed is a mapping of at least one metric, such as `views: [{hour: 2026-03-02T08, …}]`"
-        raise refuse(f"got {describe(value if value else None)}, {allowed}")
-    for metric, rows in value.items():
+        raise refuse(f"got {describe(value if value else None)}, allowed is a mapping of at least one {example}")
+    for name, rows in value.items():
         if not isinstance(rows, list):
-            raise refuse(f"got {describe(rows)}, allowed is a list of rows; `[]` expects none", metric)
+            raise refuse(f"got {describe(rows)}, allowed is a list of rows; {of_none}", name)
         for place, row in enumerate(rows):
             if not isinstance(row, dict):
-                raise refuse(f"got {describe(row)}, allowed is a row, `{{column: value}}`", metric, str(place))
+                raise refuse(f"got {describe(row)}, allowed is a row, `{{column: value}}`", name, str(place))
     return value
 
 
@@ -58,6 +65,15 @@ class MetricTest(Declaration):
     text is a record as it is, such as one that is no JSON. `{record: {…}, value: …}` gives a record its `key`,
     `partition`, `timestamp` and `headers`. The item `recompute` recomputes the hours that are closed by then, and
     `recompute all` all hours.
+    """
+
+    lookups: Annotated[
+        dict[str, Any],
+        BeforeValidator(_rows_by_lookup),
+        WithJsonSchema({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object"}}}),
+    ] = pydantic.Field(default={})
+    """By lookup, its rows in the test: `{column: value}`. A column that is left out is null. Other lookups have the
+    rows of their tables.
     """
 
     expect: Annotated[

@@ -16,7 +16,7 @@ from hourline.cli.test import say_outcome
 from hourline.metric_tests.junit import junit_xml
 from hourline.metric_tests.record_test import record_test
 from hourline.metric_tests.run_tests import OutcomeOfTest, run_tests
-from hourline_core.errors import UsageError
+from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.hours import parse_hour
 from hourline_core.model.loaded_tests import load_tests
 from hourline_core.runtime.spark import spark_session
@@ -223,3 +223,85 @@ def test_the_tests_of_the_other_examples_pass(tmp_path: Path, example: str) -> N
     shutil.copytree(ROOT / "examples" / example, tmp_path, dirs_exist_ok=True)
     ran = CliRunner().invoke(app, ["test", "--project", str(tmp_path)])
     assert ran.exit_code == 0, ran.output
+
+
+LOOKED_UP = {
+    "hourline.yaml": "",
+    "sources/prices.yaml": """
+        topic: prices
+        key_type: string
+        fields: {price: double}
+        event_time: record.timestamp
+    """,
+    "lookups/price.yaml": """
+        table: source:prices
+        key: product
+        columns: {product: {type: string, column: record.key}, price: double}
+        valid_from: event_time
+    """,
+    "lookups/maker.yaml": """
+        table: not_there.csv
+        key: product
+        columns: {product: string, maker: string}
+        on_duplicate: first
+    """,
+    "sources/orders.yaml": """
+        topic: orders
+        fields: {product: string, at: timestamp}
+        event_time: at
+        lookups: {price: product, maker: product}
+    """,
+    "metrics/paid.yaml": "source: orders\ndimensions: {maker: maker.maker}\nmeasures: {paid: sum(price.price)}\n",
+}
+
+
+def given_lookups(rows: str, paid: float) -> str:
+    return f"""
+        lookups:
+          maker: [{{product: a, maker: Ann}}]
+          price: {rows}
+        given:
+          - {{product: a, at: "2026-03-02T08:10:00Z"}}
+          - {{product: a, at: "2026-03-02T08:40:00Z"}}
+          - recompute all
+          - {{product: b, at: "2026-03-02T08:40:00Z"}}
+        expect:
+          paid:
+            - {{hour: 2026-03-02T08, maker: Ann, paid: {paid}, state: revised}}
+            - {{hour: 2026-03-02T08, maker: null, paid: null, state: revised}}
+    """
+
+
+def test_a_test_gives_the_rows_of_lookups(tmp_path: Path) -> None:
+    always, twice = (
+        "[{product: a, price: 2}]",
+        """[{product: a, price: 2, valid_to: "2026-03-02T08:30:00Z"},
+                {product: a, price: 5, event_time: "2026-03-02T08:30:00Z"}]""",
+    )
+    tests = {"always": given_lookups(always, 4), "twice": given_lookups(twice, 7), "wrong": given_lookups(always, 7)}
+    files = {**LOOKED_UP, **{f"tests/{name}.yaml": text for name, text in tests.items()}}
+    project = load_project(write_project(tmp_path, files))
+    outcomes = {one.test.name: one.failure for one in run_tests(project, load_tests(project))}
+    assert (outcomes["always"], outcomes["twice"]) == (None, None)
+    assert "the rows of 'paid' differ" in ((outcomes["wrong"] and outcomes["wrong"].sentence) or "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (
+            "[{product: a, price: much}]",
+            "lookups.price.0.price: got 'much', allowed is a value of type double, such as",
+        ),
+        (
+            "[{product: a, price: 1}, {product: a, price: 2}]",
+            "lookups.price: the given table has two rows of product 'a'",
+        ),
+    ],
+)
+def test_rows_that_a_lookup_cannot_have_are_refused_with_their_line(rows: str, words: str, tmp_path: Path) -> None:
+    files = {**LOOKED_UP, "tests/bad.yaml": given_lookups(rows, 1)}
+    project = load_project(write_project(tmp_path, files))
+    with pytest.raises(DeclarationError) as refused:
+        list(run_tests(project, load_tests(project)))
+    assert f"tests/bad.yaml:4: {words}" in str(refused.value)

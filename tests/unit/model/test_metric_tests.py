@@ -17,12 +17,15 @@ FILES = {
         fields: {id: string, at: string, n: {type: int, key: number}}
         event_time: at
     """,
-    "sources/orders.yaml": "topic: orders\nfields: {at: string}\nevent_time: at\n",
+    "sources/orders.yaml": "topic: orders\nfields: {at: string, p: string}\nevent_time: at\nlookups: {price: p}\n",
+    "lookups/price.yaml": "table: prices.csv\nkey: product\ncolumns: {product: string, price: double}\n",
     "metrics/views.yaml": "source: clicks\ndimensions: [id]\nmeasures: {n: sum(n), views: count}\n",
     "metrics/sold.yaml": "source: orders\nmeasures: {n: count}\n",
     "metrics/by_day.yaml": "from: views\nwindow: 1 day\n",
 }
 GOOD = "given:\n  - {at: 2026-03-02T08:10:00Z}\nexpect:\n  views: []\n"
+
+SOLD = GOOD.replace("views", "sold")
 
 
 def write(folder: Path, text: str, name: str = "t") -> Path:
@@ -115,6 +118,27 @@ def write(folder: Path, text: str, name: str = "t") -> Path:
             "window_end, id, n, views, state",
         ),
         (GOOD.replace("[]", "none"), "4: expect.views: got 'none', allowed is a list of rows; `[]` expects none"),
+        (
+            f"{GOOD}lookups: {{price: []}}\n",
+            "5: lookups.price: got 'price', which is no lookup of the source 'clicks': it uses none",
+        ),
+        (
+            f"{SOLD}lookups:\n  prices: []\n",
+            "6: lookups.prices: got 'prices', which is no lookup of the source 'orders' — did you mean 'price'?",
+        ),
+        (
+            f"{SOLD}lookups:\n  price:\n    - {{product: a, prize: 1}}\n",
+            "7: lookups.price.0.prize: got 'prize', which is no column of 'price', allowed are product, price — did you "
+            "mean 'price'?",
+        ),
+        (
+            f"{SOLD}lookups:\n  price:\n    - {{price: 1}}\n",
+            "7: lookups.price.0: got a row without 'product', allowed is one with the key",
+        ),
+        (
+            f"{SOLD}lookups: {{price: 1}}\n",
+            "5: lookups.price: got '1', allowed is a list of rows; `[]` is a table without rows",
+        ),
         (GOOD.replace("[]", "[1]"), "4: expect.views.0: got '1', allowed is a row, `{column: value}`"),
         (
             f"{GOOD}arrived: yesterday\n",
