@@ -280,7 +280,7 @@ def strict(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Strict:
     project.send("scans", good[100:])
     project.drain()
     assert project.check() > 200
-    rejected = [row for row in project.table("rejected", "scans") if b"depot" in row["value"]]
+    rejected = [row for row in project.table("rejected", "scans") if b"depot" in (row["value"] or b"")]
     return project, {(row["partition"], row["offset"]): json.loads(row["value"]) for row in rejected}
 
 
