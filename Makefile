@@ -63,7 +63,7 @@ bench-full: $(SETUP)
 	.venv/bin/python -m benchmarks --full
 
 clean:
-	rm -rf .venv .uv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	rm -rf .venv .uv examples/nyc_flights/tables dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
 	find . -depth \( -name __pycache__ -o -name .hourline \) -exec rm -rf {} +
 
 $(SETUP): uv.lock pyproject.toml hourline_core/runtime/jars.lock benchmarks/peers/jars.lock infra/setup.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up the checkout this file lies in: uv if it is missing, .venv from uv.lock, the jars from
-# hourline_core/runtime/jars.lock, those of the tests from benchmarks/peers/jars.lock, and the classes that Java shares
-# between starts. Run by the Makefile.
+# hourline_core/runtime/jars.lock, those of the tests from benchmarks/peers/jars.lock, the tables of the demo, and the
+# classes that Java shares between starts. Run by the Makefile.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -66,5 +66,6 @@ step '2/4 Java: looking for version 17 or newer'
 step '3/4 jars: fetching those of jars.lock that are not there yet'
 .venv/bin/python -m hourline_core.runtime.jars
 .venv/bin/python -m benchmarks.peers.streams
+.venv/bin/python -m examples.nyc_flights.make_tables
 step '4/4 Java classes: archiving what each start of Java shares; this takes half a minute'
 .venv/bin/python -m hourline_core.runtime.class_training

@@ -45,12 +45,12 @@ def compare(connection: Connection, truth: dict[str, Cells]) -> Comparison:
     return comparison
 
 
-def compare_days(connection: Connection, query: str, truth: list[tuple[object, ...]]) -> Comparison:
-    """Compare the result of a query by day with the oracle's rows."""
+def compare_rows(connection: Connection, query: str, truth: list[tuple[object, ...]], what: str) -> Comparison:
+    """Compare the result of a query with the oracle's rows. ``what`` tells of its cells."""
     rows = connection.sql(query).fetchall()
     pairs = list(zip_longest(rows, truth))
     differences = [f"{query}: Hourline says {ours}, the CSV says {theirs}" for ours, theirs in pairs if ours != theirs]
-    return Comparison(Counter({"by day": sum(len(theirs or ours) - 1 for ours, theirs in pairs)}), differences)
+    return Comparison(Counter({what: sum(len(theirs or ours) - 1 for ours, theirs in pairs)}), differences)
 
 
 def compare_quiet_hours(connection: Connection, truth: list[datetime]) -> Comparison:
@@ -62,6 +62,24 @@ def compare_quiet_hours(connection: Connection, truth: list[datetime]) -> Compar
         for hour in sorted(found.keys() ^ set(truth))
     ]
     return Comparison(Counter(found.values()), differences)
+
+
+def compare_audited(connection: Connection, truth: dict[tuple[object, ...], int]) -> Comparison:
+    """Compare how many flights have no row in a lookup, as the audit has told, with the oracle's: by final hour and
+    lookup.
+    """
+    final = connection.sql("SELECT hour FROM hours WHERE kind = 'source' AND state = 'final'").fetchall()
+    rows = connection.sql("""
+        SELECT hour, split_part(about, 'events without a row in ', 2), arg_max(observed, audited)::INTEGER
+        FROM quality WHERE about LIKE '%events without a row in %' GROUP BY ALL""").fetchall()
+    found = {tuple(key): number for *key, number in rows}
+    expected = {key: number for key, number in truth.items() if key[:1] in final}
+    differences = [
+        f"{key}: the audit has told of {found.get(key)} flights without a row, the CSV says {number}"
+        for key, number in expected.items()
+        if found.get(key) != number
+    ]
+    return Comparison(Counter({"audited": len(expected)}), differences)
 
 
 def compare_changes(project: Project, answers: Sequence[tuple[str, dict[str, Cells]]]) -> Comparison:
@@ -92,10 +110,11 @@ def compare_changes(project: Project, answers: Sequence[tuple[str, dict[str, Cel
 
 
 def _flat(project: Project, answer: dict[str, Cells]) -> dict[tuple[object, ...], object]:
+    """By metric, hour, dimensions and measure. The dimensions are texts, as those of changes."""
     return {
-        (metric, *key, measure): value
+        (metric, hour, *(None if one is None else str(one) for one in dimensions), measure): value
         for metric, cells in answer.items()
-        for key, values in cells.items()
+        for (hour, *dimensions), values in cells.items()
         for measure, value in zip(project.metrics[metric].measures, values, strict=True)
     }
 

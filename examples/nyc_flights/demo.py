@@ -16,6 +16,7 @@ from pathlib import Path
 
 from examples.nyc_flights.check import Comparison
 from examples.nyc_flights.flights import DAYS
+from examples.nyc_flights.make_tables import data_folder
 from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.screen import Screen, verdict
 from examples.nyc_flights.stage import PROJECT, Stage, clear
@@ -53,7 +54,7 @@ def play(screen: Screen) -> int:
     try:
         clear(workspace)
         with Stage(screen, workspace) as stage:
-            tell(stage, Oracle(stage.flights, DAYS))
+            tell(stage, Oracle(stage.flights, data_folder(), DAYS))
         if keep:
             screen.title("What next?")
             stage.run("up")

@@ -1,4 +1,4 @@
-"""The expected answers, computed by plain DuckDB over the CSV.
+"""The expected answers, computed by plain DuckDB over the CSV files of the data set.
 
 The oracle shares no code with Hourline, or with the module that makes the events.
 """
@@ -19,6 +19,19 @@ _FLIGHTS = """
         time_hour + to_minutes(minute + coalesce(dep_delay, 0)) AS reported
     FROM read_csv(?, nullstr = 'NA')
     WHERE month = 1 AND list_contains(?, day)"""
+
+# Each tenth aircraft has six more seats from midnight of 3 January on, and each tenth from 1 July on (make_tables.py).
+_MET = """
+    CREATE TABLE met AS
+    WITH planes AS (SELECT tailnum, manufacturer, seats, row_number() OVER () % 10 AS refit FROM read_csv($planes)),
+    airports AS (FROM read_csv($airports)), airlines AS (FROM read_csv($airlines))
+    SELECT f.*, airlines.name AS airline, planes.tailnum AS plane, manufacturer, seats + CASE
+            WHEN refit = 0 AND hour_utc + to_minutes(minute) >= TIMESTAMPTZ '2013-01-03 05:00:00+00' THEN 6
+            WHEN refit = 5 AND hour_utc + to_minutes(minute) >= TIMESTAMPTZ '2013-07-01 04:00:00+00' THEN 6
+            ELSE 0 END AS seats,
+        home.name AS home, home.tz AS home_tz, away.name AS away, away.tz AS away_tz
+    FROM flights f LEFT JOIN airlines USING (carrier) LEFT JOIN planes ON f.tailnum = planes.tailnum
+    LEFT JOIN airports home ON f.origin = home.faa LEFT JOIN airports away ON f.dest = away.faa"""
 
 # For each metric, the number of key columns and the query.
 _METRICS = {
@@ -46,6 +59,16 @@ _METRICS = {
         "count(*), count(*) FILTER (dep_delay < 15), avg(dep_delay), sum(distance) "
         "FROM reported_flights WHERE NOT cancelled GROUP BY ALL",
     ),
+    "fleet": (
+        3,
+        "SELECT hour_utc, airline, manufacturer, count(*), sum(seats), count(*) FILTER (tailnum IS NULL), "
+        "count(*) FILTER (tailnum IS NOT NULL AND plane IS NULL) FROM reported_flights GROUP BY ALL",
+    ),
+    "time_zones": (
+        3,
+        "SELECT hour_utc, home, home_tz - away_tz, count(*), count(*) FILTER (dep_delay >= 15), "
+        "count(*) FILTER (away IS NULL) FROM reported_flights GROUP BY ALL",
+    ),
 }
 _BY_DAY = (
     "SELECT make_date(year, month, day), count(DISTINCT tailnum), count(DISTINCT carrier) "
@@ -58,22 +81,32 @@ _LAST_DAY = """
         FROM flights
     ) ON hour_utc >= start AND hour_utc < start + INTERVAL 1 DAY
     GROUP BY start ORDER BY start"""
+_BY_MAKER = """
+    SELECT manufacturer, count(*), sum(seats), count(*) FILTER (tailnum IS NULL),
+        count(*) FILTER (tailnum IS NOT NULL AND plane IS NULL)
+    FROM met GROUP BY ALL ORDER BY 2 DESC LIMIT 3"""
+_WITHOUT_ROW = """
+    FROM (SELECT hour_utc, count(*) FILTER (airline IS NULL) AS airline, count(*) FILTER (plane IS NULL) AS plane,
+        count(*) FILTER (home IS NULL) AS home, count(*) FILTER (away IS NULL) AS away FROM met GROUP BY ALL)
+    UNPIVOT (flights FOR lookup IN (airline, plane, home, away))"""
 
 
 class Oracle:
-    """The expected answers for some ``days`` of January 2013, from the CSV file ``flights``."""
+    """The expected answers for some ``days`` of January 2013, from the CSV files ``flights`` and of ``data``."""
 
-    def __init__(self, flights: Path, days: Iterable[int]) -> None:
+    def __init__(self, flights: Path, data: Path, days: Iterable[int]) -> None:
         self._database = duckdb.connect()
         self._database.execute("SET TimeZone = 'UTC'")
         self._database.execute(_FLIGHTS, [str(flights), list(days)])
+        files = {name: str(data / f"{name}.csv") for name in ("planes", "airports", "airlines")}
+        self._database.execute(_MET, files)
 
     def metrics(self, until: datetime, held_back: tuple[str, datetime] | None = None) -> dict[str, Cells]:
         """The cells of each metric over the flights that were reported before ``until`` (aware).
 
         The flights of the airport and hour ``held_back`` are not counted.
         """
-        query = "FROM flights WHERE reported < ? AND (origin, hour_utc) IS DISTINCT FROM (?, ?)"
+        query = "FROM met WHERE reported < ? AND (origin, hour_utc) IS DISTINCT FROM (?, ?)"
         self._database.execute(
             f"CREATE OR REPLACE TEMP TABLE reported_flights AS {query}", [until, *(held_back or (None, None))]
         )
@@ -95,3 +128,11 @@ class Oracle:
     def by_day(self) -> list[tuple[object, ...]]:
         """Each day in New York, with the numbers of distinct aircraft and carriers over all flights."""
         return self._database.execute(_BY_DAY).fetchall()
+
+    def by_maker(self) -> list[tuple[object, ...]]:
+        """The three makers of most flights, with their flights and seats, and the flights without a known aircraft."""
+        return self._database.execute(_BY_MAKER).fetchall()
+
+    def without_row(self) -> dict[tuple[object, ...], int]:
+        """By hour and lookup, the number of flights without a row there."""
+        return {tuple(key): number for *key, number in self._database.execute(_WITHOUT_ROW).fetchall()}

@@ -126,10 +126,13 @@ class Stage:
         self.answers.append((self.hours.connection.token, truth))
         self.add_comparison(compare(self.hours.connection, truth))
 
-    def add_comparison(self, comparison: Comparison) -> None:
-        """Show a comparison, and add it to the total."""
-        self.comparison.add(comparison)
-        self.screen.show(verdict(comparison))
+    def add_comparison(self, *comparisons: Comparison) -> None:
+        """Show the sum of comparisons, and add it to the total."""
+        together = Comparison()
+        for comparison in comparisons:
+            together.add(comparison)
+        self.comparison.add(together)
+        self.screen.show(verdict(together))
 
     def _look(self, awaited: Command, seconds: float = _LOOK_EVERY_SECONDS) -> None:
         """Wait until ``awaited`` has ended, at most for ``seconds``, and then draw the hours."""

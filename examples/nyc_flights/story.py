@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from examples.nyc_flights.check import compare_changes, compare_days, compare_quiet_hours
+from examples.nyc_flights.check import compare_audited, compare_changes, compare_quiet_hours, compare_rows
 from examples.nyc_flights.flights import hold_back, write_parts
 from examples.nyc_flights.oracle import Oracle
 from examples.nyc_flights.screen import picture, side_by_side
@@ -11,6 +11,10 @@ from examples.nyc_flights.stage import Stage
 BY_DAY = (
     "SELECT (window_start AT TIME ZONE 'America/New_York')::DATE AS day, aircraft, carriers FROM aircraft_by_day "
     "ORDER BY day"
+)
+BY_MAKER = (
+    "SELECT manufacturer, sum(flights)::INT AS flights, sum(seats)::INT AS seats, sum(no_tail)::INT AS no_tail, "
+    "sum(unknown_tail)::INT AS unknown_tail FROM fleet GROUP BY manufacturer ORDER BY flights DESC LIMIT 3"
 )
 LAST_DAY = "SELECT window_start, flights, cancelled FROM traffic_last_day ORDER BY window_start"
 
@@ -64,8 +68,17 @@ def tell(stage: Stage, oracle: Oracle) -> None:
 
     screen.title("How many different aircraft left each day? Hours merge; they do not add up")
     stage.run("query", BY_DAY)
-    stage.add_comparison(compare_days(stage.hours.connection, BY_DAY, oracle.by_day()))
-    stage.add_comparison(compare_days(stage.hours.connection, LAST_DAY, oracle.last_day()))
+    stage.add_comparison(
+        compare_rows(stage.hours.connection, BY_DAY, oracle.by_day(), "by day"),
+        compare_rows(stage.hours.connection, LAST_DAY, oracle.last_day(), "by day"),
+    )
+
+    screen.title("Who made the aircraft? Flights meet the rows of other tables, by their tail and time")
+    stage.run("query", BY_MAKER)
+    stage.add_comparison(
+        compare_rows(stage.hours.connection, BY_MAKER, oracle.by_maker(), "by maker"),
+        compare_audited(stage.hours.connection, oracle.without_row()),
+    )
 
     screen.title("What has changed between any two of these checks? `hourline changes` says it, value by value")
     stage.add_comparison(compare_changes(stage.hours.connection.project, stage.answers))
