@@ -1,6 +1,7 @@
 """What a refresh takes of a table: typed and sorted rows, of which at most one fits an event."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 _MOMENT = pa.timestamp("us", tz="UTC")
 _EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _BOUND = f"{SCRATCH_PREFIX}bound"
+_MICROSECONDS_OF_DAY = 86_400_000_000
 _Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
@@ -98,9 +100,29 @@ def _cast(lookup: Lookup, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray
         hint = "; a time needs a zone" if without and _group(to) == "timestamp" else ""
         raise TableError(f"{place} is of type {there}, and declared as {declared.type}{hint}: declare another type")
     try:
-        return values.cast(to)
+        cast = values.cast(to)
+        cast.validate(full=True)  # Arrow and Parquet take any bytes as a text, and DuckDB fails on those.
     except pa.ArrowInvalid as error:
-        raise TableError(f"{place} has a value that is no {declared.type}: {error}") from error
+        raise TableError(f"{place} has a value that is no {declared.type}: {error}; mend the row") from error
+    if not _is_within_calendar(cast):
+        raise TableError(
+            f"{place} has a {declared.type} outside of the years 1 to 9999, which are allowed: mend the row, or use "
+            "null for a bound that never comes"
+        )
+    return cast
+
+
+def _is_within_calendar(values: pa.ChunkedArray) -> bool:
+    """Whether dates and times are in the years that the types of events have. Python has no others."""
+    first, end = (one - date(1970, 1, 1).toordinal() for one in (date.min.toordinal(), date.max.toordinal() + 1))
+    if pa.types.is_date(values.type):
+        numbers = values.cast(pa.int32())
+    elif pa.types.is_timestamp(values.type):
+        numbers, first, end = values.cast(pa.int64()), first * _MICROSECONDS_OF_DAY, end * _MICROSECONDS_OF_DAY
+    else:
+        return True
+    found = pc.min_max(numbers).as_py()
+    return found["min"] is None or (first <= found["min"] and found["max"] < end)
 
 
 def _group(of: pa.DataType) -> str:

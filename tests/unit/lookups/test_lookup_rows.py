@@ -1,6 +1,6 @@
 """The rows of a lookup: sorted, typed, and at most one for a key and a time."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,14 @@ PRICE = Lookup.model_validate(
     }
 )
 LATEST = PRICE.model_copy(update={"valid_from": None, "valid_to": None})
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970."""
+FIRST_MOMENT, LAST_MOMENT = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
+"""The first and the last moment of these years, in microseconds since 1970."""
+NO_TEXT = pa.Array.from_buffers(
+    pa.string(), 1, [None, pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xfe")]
+)
 
 days = st.none() | st.integers(0, 4).map(lambda day: START + timedelta(days=day))
 keys = {"k": st.sampled_from(["a", "b", None]), "l": st.sampled_from([1, 2])}
@@ -92,6 +100,13 @@ def test_one_row_of_a_key_is_kept(rows: list[dict[str, Any]], on_duplicate: str)
         ("decimal(4,1)", pa.array([0.1]), "is of type double, and declared as"),
         ("string", pa.array([1]), "is of type int64, and declared as string"),
         ("timestamp", pa.array([START.replace(tzinfo=None)]), "a time needs a zone"),
+        ("string", NO_TEXT, "has a value that is no string"),
+        ("date", pa.array([LAST_DAY + 1], pa.int32()).cast(pa.date32()), "a date outside of the years 1 to 9999"),
+        ("date", pa.array([FIRST_DAY - 1], pa.int32()).cast(pa.date32()), "a date outside of the years 1 to 9999"),
+        ("date", pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), "a date outside of the years 1 to 9999"),
+        ("timestamp", pa.array([LAST_MOMENT + 1], MOMENT), "a timestamp outside of the years 1 to 9999"),
+        ("timestamp", pa.array([FIRST_MOMENT - 1], MOMENT), "a timestamp outside of the years 1 to 9999"),
+        ("timestamp", pa.array([None, 2**63 - 1], MOMENT), "a timestamp outside of the years 1 to 9999"),
     ],
 )
 def test_a_value_of_another_type_is_refused(declared: str, values: pa.Array, words: str) -> None:
@@ -99,8 +114,19 @@ def test_a_value_of_another_type_is_refused(declared: str, values: pa.Array, wor
         {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "string", "v": {"type": declared}}}
     )
     with pytest.raises(TableError, match=r"column 'v' of x\.parquet") as refused:
-        take_rows(lookup, pa.table({"k": ["a"], "v": values}))
+        take_rows(lookup, pa.table({"k": ["a"] * len(values), "v": values}))
     assert words in str(refused.value)
+
+
+def test_all_days_and_times_of_events_are_taken() -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    rows = [{"k": "a", "l": 1, "since": first, "until": last, "v": 1}]
+    assert take_rows(PRICE, pa.Table.from_pylist(rows, READ)).rows.to_pylist() == rows
+    day = Lookup.model_validate(
+        {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "date"}, "on_duplicate": "error"}
+    )
+    days = [date.min, date.max]
+    assert take_rows(day, pa.table({"k": days})).rows["k"].to_pylist() == days
 
 
 def test_not_a_number_is_the_same_content() -> None:
