@@ -13,10 +13,13 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.lookups.read_source import read_source, state_of
 from hourline_core.lookups.read_table import read_table, refuse_too_many
 from hourline_core.lookups.rows import LookupRows, take_rows
-from hourline_core.lookups.versions import LookupVersion, commit_version, find_newest
+from hourline_core.lookups.versions import LookupVersion, commit_version, find_newest, open_versions
 from hourline_core.model import Lookup, Project
 from hourline_core.model.hours import Clock
 from hourline_core.runtime.notes import note_file, read_note, write_note
+
+_ATTEMPTS = 5
+"""The number of times that a table is read, if other processes commit each time. Then a version of theirs counts."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,14 @@ def refresh(project: Project, lookup: Lookup, clock: Clock) -> LookupState:
     """Read the table of a lookup again. If it cannot be used, the newest version before stays, and the state says why.
     ``clock`` (UTC) dates the refresh. Raises TableError if a table of Hourline's own cannot be read.
     """
-    before = read_state(project, lookup)
-    content = state_of(project, lookup) if lookup.table_source else None
-    if content and content == before.content:
-        state = replace(before, refreshed=clock())
+    for _ in range(_ATTEMPTS):
+        try:
+            state = _read_and_commit(project, lookup, clock)
+            break
+        except ConflictError:
+            continue  # What another process has committed meanwhile may be newer than what was read here.
     else:
-        state = _read_again(project, lookup, before, content, clock)
+        state = replace(read_state(project, lookup), problem=None)
     said = {
         "declaration": lookup.declaration,
         "refreshed": state.refreshed and state.refreshed.isoformat(),
@@ -78,18 +83,18 @@ def refresh(project: Project, lookup: Lookup, clock: Clock) -> LookupState:
     return state
 
 
-def _read_again(
-    project: Project, lookup: Lookup, before: LookupState, content: str | None, clock: Clock
-) -> LookupState:
+def _read_and_commit(project: Project, lookup: Lookup, clock: Clock) -> LookupState:
+    """Raises TableError, and ConflictError when another process has committed since this began."""
+    layout, known = Layout.of(project), read_state(project, lookup)
+    content = state_of(project, lookup) if lookup.table_source else None
+    if content and content == known.content:
+        return replace(known, refreshed=clock())
+    before = open_versions(layout, lookup)
     try:
         read = read_rows(project, lookup)
     except TableError as error:
-        return replace(before, problem=str(error))
-    layout = Layout.of(project)
-    try:
-        version = commit_version(layout, lookup, read.rows)
-    except ConflictError:  # Another process has read the table at the same time.
-        version = commit_version(layout, lookup, read.rows)
+        return replace(read_state(project, lookup), problem=str(error))
+    version = commit_version(layout, lookup, before, read.rows)
     return LookupState(lookup, version, clock(), read.null_keys, content=content)
 
 

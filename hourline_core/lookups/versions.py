@@ -75,14 +75,18 @@ def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
         return False
 
 
-def commit_version(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVersion:
-    """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. Versions that
-    were replaced longer than ``keep`` ago are deleted.
-
-    Raises TableError, and ConflictError when another process commits a version at the same time.
-    """
+def open_versions(layout: Layout, lookup: Lookup) -> DeltaTable:
+    """The table of versions as it is now, for ``commit_version``. Raises TableError."""
     uri, options = layout.lookup(lookup), layout.storage_options
-    table = open_or_create(uri, options, "lookups", schema_of(lookup), PUBLISHED, f"rows of lookup {lookup.name}")
+    return open_or_create(uri, options, "lookups", schema_of(lookup), PUBLISHED, f"rows of lookup {lookup.name}")
+
+
+def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.Table) -> LookupVersion:
+    """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. Versions that
+    were replaced longer than ``keep`` ago are deleted. ``table`` was opened before the rows were read.
+
+    Raises TableError, and ConflictError when another process has committed since then.
+    """
     newest = _newest(table)
     if newest and is_same(read_version(layout, lookup, newest.number), rows):
         return newest

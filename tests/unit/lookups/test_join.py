@@ -145,12 +145,14 @@ def test_a_key_of_another_type_is_not_native() -> None:
 
 def test_two_versions_of_a_lookup_are_held_at_most(tmp_path: Any) -> None:
     from hourline_core.lookups import join
-    from hourline_core.lookups.versions import commit_version
+    from hourline_core.lookups.versions import commit_version, open_versions
 
     layout = Layout(str(tmp_path))
     for value in range(3):
         row = {"k": "a", "l": 1, "since": None, "until": None, "v": value}
-        commit_version(layout, LATEST, take_rows(LATEST, pa.Table.from_pylist([row], READ)).rows)
+        commit_version(
+            layout, LATEST, open_versions(layout, LATEST), take_rows(LATEST, pa.Table.from_pylist([row], READ)).rows
+        )
     pinned = [PinnedLookup(LATEST, layout, version) for version in (1, 2, 3)]
     loaded = [join.load(one) for one in pinned]
     assert [one.rows["v"].to_pylist() for one in loaded] == [[0], [1], [2]]

@@ -1,6 +1,6 @@
 """A refresh reads the table that a lookup declares, and keeps each content as a version."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from deltalake import write_deltalake
 from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import refresh as refreshing
-from hourline_core.lookups.refresh import LookupState, find_unusable, read_state, refresh
-from hourline_core.lookups.versions import commit_version, find_newest, is_kept, read_version
+from hourline_core.lookups.refresh import LookupState, find_unusable, read_rows, read_state, refresh
+from hourline_core.lookups.rows import LookupRows
+from hourline_core.lookups.versions import find_newest, is_kept, read_version
 from hourline_core.model import Lookup, Project, Settings
 from hourline_core.storage.opening import open_table
 
@@ -113,21 +114,40 @@ def test_a_table_that_cannot_be_used_leaves_the_version_before(
     assert words in "".join(find_unusable(project))
 
 
-def test_the_version_of_whoever_was_first_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_before_another_process_committed_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = declare(tmp_path, **write_csv(tmp_path))
+    overtakes = iter([True])
+
+    def read_slowly(*arguments: Any) -> LookupRows:
+        read = read_rows(*arguments)
+        if next(overtakes, False):  # The table changes, and the other process reads and commits that.
+            (tmp_path / "planes.csv").write_text(CSV.replace("55", "56"))
+            refresh_plane(project)
+        return read
+
+    monkeypatch.setattr(refreshing, "read_rows", read_slowly)
+    state = refresh_plane(project)
+    assert state.version
+    assert rows_of(project, state.version.number) == [PLANES[0], {**PLANES[1], "seats": 56}]
+    assert (state.version.number, state.problem) == (1, None)
+
+
+def test_the_newest_version_counts_if_others_commit_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = declare(tmp_path, **write_csv(tmp_path))
     layout, plane = Layout.of(project), project.lookups["plane"]
-    calls: Sequence[str] = ["the other", "this one"]
-    order = iter(calls)
 
-    def overtaken(*arguments: Any) -> Any:
-        version = commit_version(*arguments)
-        if next(order) == "the other":
-            raise ConflictError("another process has written")
-        return version
+    def commit_too_late(*arguments: Any) -> Any:
+        raise ConflictError("another process has written")
 
-    monkeypatch.setattr(refreshing, "commit_version", overtaken)
-    assert refresh_plane(project).version == find_newest(layout, plane)
-    assert next(order, None) is None
+    refresh_plane(project)
+    monkeypatch.setattr(refreshing, "commit_version", commit_too_late)
+    (tmp_path / "planes.csv").write_text(CSV.replace("55", "56"))
+    state = refresh_plane(project)
+    assert (state.version, state.problem) == (find_newest(layout, plane), None)
 
 
 def test_a_version_that_is_no_longer_kept_is_refused_in_a_sentence(tmp_path: Path) -> None:
