@@ -6,6 +6,7 @@ production. Arrow computes the expected answers from the generated events, not f
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from batch_layer.aggregate import MetricTiles
 from batch_layer.drift.by_cause import HourDrift
@@ -23,7 +25,8 @@ from hourline import Project, load_project
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import EVENT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP, Layout
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
-from hourline_core.model.hours import HOUR
+from hourline_core.lookups.refresh import refresh
+from hourline_core.model.hours import HOUR, wall_clock
 from speed_layer.commit.maintenance import MICRO_BATCHES, maintain_source
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 
@@ -33,6 +36,15 @@ BATCH = 100_000
 """The number of records in a full micro-batch."""
 SHOPS = pa.array([f"shop {number:02}" for number in range(100)])
 TOPIC_ID = "topic-id"
+ROWS = 10_000
+"""The number of rows in a lookup."""
+FACTORS = pa.table(
+    {"id": pa.array(range(ROWS), pa.int64()), "factor": pa.array([1 + one % 7 for one in range(ROWS)], pa.int32())}
+)
+"""Those of customers, whose id is that of the row modulo ROWS."""
+LOOKUP = f"lookups: {{client: {{lookup: customer, key: customer % {ROWS}}}}}\n"
+"""The use of it in a source."""
+LOOKUP_FILES = {"lookups/customer.yaml": "table: customers.parquet\nkey: id\ncolumns: {id: long, factor: int}\n"}
 SHOP, AMOUNT = "lower(shop)", "abs(amount)"
 """Expressions that change no value of these events. Only Spark evaluates the first, so it evaluates both."""
 FILES = {
@@ -54,18 +66,30 @@ class Archive:
     """The project in ``folder``. ``truth`` has the tiles of all events that count, by hour and shop.
 
     With ``with_id``, each sale has an id and counts once, and one in 100 is repeated. ``with_expressions``, the
-    dimension and a measure are expressions that Spark evaluates. They give the same tiles.
+    dimension and a measure are expressions that Spark evaluates. They give the same tiles. ``with_lookup``, each amount
+    is multiplied by the factor of its customer before it is summed.
     """
 
-    def __init__(self, folder: Path, *, with_id: bool = False, with_expressions: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, with_id: bool = False, with_expressions: bool = False, with_lookup: bool = False
+    ) -> None:
         files = {**FILES}
         if with_id:
             files["sources/sales.yaml"] += "id: sale\n"
         if with_expressions:
             turnover = files["metrics/turnover.yaml"].replace("[shop]", f"{{shop: {SHOP}}}")
             files["metrics/turnover.yaml"] = turnover.replace("amount)", f"{AMOUNT})", 1)
-        self.with_id, self.with_expressions = with_id, with_expressions
+        if with_lookup:
+            files |= LOOKUP_FILES
+            files["sources/sales.yaml"] += LOOKUP
+            files["metrics/turnover.yaml"] = files["metrics/turnover.yaml"].replace(
+                "sum(amount)", "sum(amount * client.factor)"
+            )
+        self.with_id, self.with_expressions, self.with_lookup = with_id, with_expressions, with_lookup
         self.project: Project = load_project(write_files(folder, files))
+        if with_lookup:
+            pq.write_table(FACTORS, self.table_of_lookup)
+            refresh(self.project, self.project.lookups["customer"], wall_clock)
         source, metric = self.project.sources["sales"], self.project.metrics["turnover"]
         self.aggregation = AggregationPlan(source, metric, TILES)
         self.source_tables = open_source_tables(Layout.of(self.project), source, FIELDS, [self.aggregation])
@@ -102,6 +126,11 @@ class Archive:
         maintain_source(self.project, self.source_tables)
 
     @property
+    def table_of_lookup(self) -> Path:
+        """The file that the lookup reads."""
+        return self.project.root / "customers.parquet"
+
+    @property
     def cutoff(self) -> int:
         """The latest sequence."""
         return len(self._tiles)
@@ -126,10 +155,12 @@ class Archive:
             "at": seconds,
         }
         rows = archived_events("sales", numbers, seconds, repeated, fields)
+        factors = FACTORS["factor"].take(pa.array(fields["customer"] % ROWS)) if self.with_lookup else 1
         tiles = (
-            rows.filter(pc.invert(rows["duplicate"]))
+            rows.append_column("worth", pc.multiply(rows["amount"], factors))
+            .filter(pc.invert(rows["duplicate"]))
             .group_by(["hour", "shop"])
-            .aggregate([([], "count_all"), ("amount", "sum"), ("amount", "max")])
+            .aggregate([([], "count_all"), ("worth", "sum"), ("amount", "max")])
         )
         tiles = tiles.rename_columns(TILES.names).cast(TILES)
         self._tiles.append(tiles)
@@ -143,7 +174,8 @@ class Archive:
         counts = {
             row["hour"]: row["orders_sum"] for row in tiles.group_by("hour").aggregate([("orders", "sum")]).to_pylist()
         }
-        source_tables.finish(progress_row(source_tables, sequence, first, int(repeated.sum()), counts))
+        row = progress_row(source_tables, sequence, first, int(repeated.sum()), counts)
+        source_tables.finish(replace(row, lookups={"customer": 1} if self.with_lookup else {}))
 
 
 def archived_events(

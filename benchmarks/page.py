@@ -16,6 +16,7 @@ BENCHMARKS = [
     "silence",
     "micro_batches",
     "recompute",
+    "lookups",
     "decoding",
     "queries",
     "windows",

@@ -48,7 +48,7 @@ from batch_layer.audit import run_audit
 from batch_layer.plan import plan_range
 from batch_layer.publication import Publication
 from batch_layer.reports import follow
-from benchmarks.archive import AMOUNT, FIRST, SHOP, TILES, Archive
+from benchmarks.archive import AMOUNT, FIRST, ROWS, SHOP, TILES, Archive
 from benchmarks.audit import run_one_job, timed
 from benchmarks.figures import Figure
 from benchmarks.processes import Cost, cpu_seconds
@@ -208,12 +208,16 @@ def by_script(archive: Archive) -> Cost:
     with measured() as cost:
         events = DeltaTable(Layout.of(archive.project).events(archive.aggregation.source))
         with duckdb.connect() as connection:
-            counting = f"FROM read_parquet($files) WHERE {within} AND sequence <= $cutoff"
+            counting, worth = f"FROM read_parquet($files) WHERE {within} AND sequence <= $cutoff", "amount"
+            if archive.with_lookup:
+                worth = "amount * factor"
+                joined = f"read_parquet('{archive.table_of_lookup}') ON customer % {ROWS} = id"
+                counting = counting.replace("($files)", f"($files) LEFT JOIN {joined}")
             if archive.with_id:  # the fastest form in DuckDB
                 is_first = 'row_number() OVER (PARTITION BY hour, sale ORDER BY sequence, partition, "offset") = 1'
                 counting = f"FROM (SELECT hour, shop, amount {counting} QUALIFY {is_first})"
             rows = connection.execute(
-                "SELECT hour, shop, count(*) AS orders, sum(amount)::BIGINT AS takings, max(amount) AS dearest "
+                f"SELECT hour, shop, count(*) AS orders, sum({worth})::BIGINT AS takings, max(amount) AS dearest "
                 f"{counting} GROUP BY ALL ORDER BY ALL",
                 {"files": events.file_uris(), "cutoff": archive.cutoff},
             ).to_arrow_table()

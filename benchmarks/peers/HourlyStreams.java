@@ -24,9 +24,11 @@ import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
@@ -34,9 +36,15 @@ import org.apache.kafka.streams.state.WindowStore;
  *
  * Arguments: state folder, commit interval (ms), threads, bootstrap, topic, file for the answer. Ends when all that was in the topic at the
  * start has been committed, and says at each commit how many records are new in it. A line of the answer: key, hour (ms), count, sum, maximum.
+ * Two further arguments join it with a table before: the topic of a global table, and the number of its rows. Each amount is multiplied by the
+ * value of the customer, modulo that number.
  */
 public class HourlyStreams {
-    record Event(long at, double amount, int quantity) {}
+    record Event(long at, double amount, int quantity, long customer) {
+        Event times(Integer factor) {
+            return new Event(at, factor == null ? 0 : amount * factor, quantity, customer);
+        }
+    }
 
     record Sums(long events, double amount, int most) {
         Sums with(Event event) {
@@ -45,6 +53,7 @@ public class HourlyStreams {
     }
 
     private static final JsonFactory JSON = new JsonFactory();
+    private static boolean joins;
 
     public static void main(String[] arguments) throws Exception {
         String bootstrap = arguments[3], topic = arguments[4];
@@ -61,8 +70,16 @@ public class HourlyStreams {
         StreamsBuilder builder = new StreamsBuilder();
         Serde<Event> events = Serdes.serdeFrom((name, event) -> null, (name, bytes) -> parse(bytes));
         Serde<Sums> sums = Serdes.serdeFrom((name, value) -> write(value), (name, bytes) -> read(bytes));
-        builder.stream(topic, Consumed.with(Serdes.String(), events).withTimestampExtractor((record, time) -> ((Event) record.value()).at))
-                .groupByKey()
+        KStream<String, Event> stream = builder.stream(
+                topic, Consumed.with(Serdes.String(), events).withTimestampExtractor((record, time) -> ((Event) record.value()).at));
+        joins = arguments.length > 6;
+        if (joins) {
+            long rows = Long.parseLong(arguments[7]);
+            var factors = builder.globalTable(
+                    arguments[6], Consumed.with(Serdes.Long(), Serdes.Integer()), Materialized.<Long, Integer>as(Stores.inMemoryKeyValueStore("factors")));
+            stream = stream.leftJoin(factors, (shop, event) -> event.customer % rows, Event::times);
+        }
+        stream.groupByKey()
                 .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofHours(1), Duration.ofHours(23)))
                 .aggregate(
                         () -> new Sums(0, 0, Integer.MIN_VALUE),
@@ -90,6 +107,7 @@ public class HourlyStreams {
         long at = 0;
         double amount = 0;
         int quantity = 0;
+        long customer = 0;
         try (JsonParser parser = JSON.createParser(bytes)) {
             parser.nextToken();
             while (parser.nextToken() == JsonToken.FIELD_NAME) {
@@ -99,13 +117,16 @@ public class HourlyStreams {
                     case "at" -> at = parser.getLongValue();
                     case "amount" -> amount = parser.getDoubleValue();
                     case "quantity" -> quantity = parser.getIntValue();
+                    case "customer" -> {
+                        if (joins) customer = parser.getLongValue();
+                    }
                     default -> parser.skipChildren();
                 }
             }
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
-        return new Event(at, amount, quantity);
+        return new Event(at, amount, quantity, customer);
     }
 
     private static byte[] write(Sums sums) {
