@@ -49,9 +49,9 @@ _METRICS = {
         "SELECT hour_utc, origin, count(DISTINCT tailnum), count(DISTINCT carrier) FROM reported_flights GROUP BY ALL",
     ),
     "destinations": (
-        2,
-        "SELECT hour_utc, dest, count(*), count(*) FILTER (dep_delay >= 15), min(dep_delay), max(dep_delay) "
-        "FROM reported_flights GROUP BY ALL",
+        3,
+        "SELECT hour_utc, dest, away, count(*), count(*) FILTER (dep_delay >= 15), min(dep_delay), max(dep_delay), "
+        "max(home_tz - away_tz) FROM reported_flights GROUP BY ALL",
     ),
     "punctuality": (
         3,
@@ -63,11 +63,6 @@ _METRICS = {
         3,
         "SELECT hour_utc, airline, manufacturer, count(*), sum(seats), count(*) FILTER (tailnum IS NULL), "
         "count(*) FILTER (tailnum IS NOT NULL AND plane IS NULL) FROM reported_flights GROUP BY ALL",
-    ),
-    "time_zones": (
-        3,
-        "SELECT hour_utc, home, home_tz - away_tz, count(*), count(*) FILTER (dep_delay >= 15), "
-        "count(*) FILTER (away IS NULL) FROM reported_flights GROUP BY ALL",
     ),
 }
 _BY_DAY = (
