@@ -36,6 +36,8 @@ from hourline_core.storage.opening import exists
 from hourline_core.storage.version_retention import PUBLISHED
 
 _COVERED, _CUTOFF = f"{SCRATCH_PREFIX}covered", f"{SCRATCH_PREFIX}cutoff"
+_SEVERAL = 0
+"""Stands for the versions of an hour whose events kept those of their micro-batches. No version has this number."""
 
 
 @dataclass
@@ -95,8 +97,10 @@ def find_outdated_lookups(project: Project) -> list[str]:
 
 
 def _newest_versions(project: Project) -> dict[str, int]:
+    """By name, the versions of the lookups whose changed rows restate published hours."""
     layout, names = Layout.of(project), {name for source in project.sources.values() for name in names_of(source)}
-    return {name: of.number for name in names if (of := find_newest(layout, project.lookups[name]))}
+    restated = [project.lookups[name] for name in names if project.lookups[name].on_change == "restate"]
+    return {lookup.name: of.number for lookup in restated if (of := find_newest(layout, lookup))}
 
 
 def _find_outdated(
@@ -105,25 +109,39 @@ def _find_outdated(
     """By metric, lookup and version, the hours that are published by today's declaration and are not stale by this
     lookup yet.
     """
-    known = {text: versions_of(text) for text in coverage.rows["lookups"].unique().to_pylist() if text}
-    if all(newest.get(name, number) == number for of in known.values() for name, number in of.items()):
+    pairs = coverage.rows.select(["metric", "lookups"]).group_by(["metric", "lookups"]).aggregate([]).to_pylist()
+    outdated = {(one["metric"], one["lookups"]): _outdated_versions(project, newest, **one) for one in pairs}
+    if not any(outdated.values()):
         return {}
     today = {one.name: declaration_hash(project.source_of(one), one) for one in project.metrics.values()}
     columns = ["metric", "declaration", "hour", "cutoff", "lookups", "changed_lookups", "lookups_as_of"]
     # Two versions may have come since. Each is compared with the newest one.
     found: dict[tuple[str, str, int], _Outdated] = defaultdict(_Outdated)
     for place, row in enumerate(coverage.rows.select(columns).to_pylist()):
-        if row["lookups"] is None or row["cutoff"] is None or today.get(row["metric"]) != row["declaration"]:
+        if row["cutoff"] is None or today.get(row["metric"]) != row["declaration"]:
             continue
         if row["lookups_as_of"] is not None:  # A person has chosen its versions.
             continue
         marked = json.loads(row["changed_lookups"] or "[]")
-        for name, version in known[row["lookups"]].items():
-            if newest.get(name, version) != version and name not in marked:
+        for name, version in outdated[row["metric"], row["lookups"]].items():
+            if name not in marked:
                 of = found[row["metric"], name, version]
                 of.places.append(place)
                 of.cutoffs[row["hour"]] = max(row["cutoff"], of.cutoffs.get(row["hour"], 0))
     return found
+
+
+def _outdated_versions(project: Project, newest: Mapping[str, int], metric: str, lookups: str | None) -> dict[str, int]:
+    """Of what coverage has of an hour of ``metric``, the versions that are not the ``newest`` ones, by lookup. A lookup
+    that the metric names, and coverage does not, was of _SEVERAL.
+    """
+    if lookups is None or metric not in project.metrics:
+        return {}
+    declared = project.metrics[metric]
+    source, words = project.source_of(declared), words_of(project.source_of(declared), declared)
+    named = {source.lookup_name(use) for use in source.lookups if use.casefold() in words}
+    versions = {**dict.fromkeys(named, _SEVERAL), **versions_of(lookups)}
+    return {name: version for name, version in versions.items() if newest.get(name, version) != version}
 
 
 class _Archive:
@@ -144,8 +162,8 @@ class _Archive:
         self, metric: Metric, lookup: Lookup, versions: tuple[int, int], cutoffs: Mapping[datetime, int]
     ) -> set[datetime]:
         """Those of the hours (UTC) in ``cutoffs`` with an event up to its cutoff that meets other values, which the
-        metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can tell, or
-        a version is no longer kept, these are all hours with events.
+        metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can tell, if
+        a version is no longer kept, or if the events kept theirs until now, these are all hours with events.
         """
         words, touched = words_of(self._source, metric), set[datetime]()
         values = tuple(name for name in lookup.columns if name.casefold() in words and name not in lookup.key)
@@ -165,6 +183,8 @@ class _Archive:
         values: Collection[str],
         cutoffs: Mapping[datetime, int],
     ) -> set[datetime]:
+        if versions[0] == _SEVERAL:
+            return self._find_hours(cutoffs, "")
         keys = [key.sql for text in self._source.lookups[use].key if (key := translate(self._source, text))]
         if len(keys) < len(lookup.key) or not self._is_as_declared:
             return self._find_hours(cutoffs, "")

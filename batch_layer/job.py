@@ -14,7 +14,7 @@ from batch_layer.plan import FORCED, PlannedHour, list_hours
 from hourline_core.ledger.snapshot import Snapshot
 from hourline_core.lookups.as_of import LookupsAsOf
 from hourline_core.lookups.join import PinnedLookup
-from hourline_core.lookups.pinning import names_of, pin_newest
+from hourline_core.lookups.pinning import names_of, pin_newest, pin_used
 from hourline_core.model import DeclaredMetric, Metric, Project, Source
 from hourline_core.model.hours import Clock, HourRange
 from hourline_core.sql.database import FUNCTIONS, open_database
@@ -50,6 +50,8 @@ class Job:
     """The moment (UTC) whose newest versions they are. None: they are the newest ones of all."""
     at_once: Mapping[str, Collection[datetime]] = field(default_factory=dict)
     """By metric, the hours (UTC) between which events move. Either all of them are published, or none."""
+    _pinned_of: dict[str, Mapping[str, PinnedLookup]] = field(default_factory=dict, init=False)
+    """By source, its lookups as the job uses them."""
 
     @property
     def sources(self) -> list[Source]:
@@ -69,13 +71,21 @@ class Job:
         return sum({item.hour: item.events for item in here}.values())
 
     def pin_lookups(self, source: Source) -> Mapping[str, PinnedLookup]:
-        """By name, the lookups of ``source`` as the job uses them: their newest versions, when it is asked first.
-        Raises TableError if one was never read, and cannot be.
+        """By name, the lookups of ``source`` as the job uses them: their newest versions, when it is asked first, or
+        those of its micro-batches. Raises TableError if one was never read, and cannot be.
         """
-        names = names_of(source)
-        if names - self.pinned.keys():
-            self.pinned.update({**pin_newest(self.project, names, self.clock), **self.pinned})
-        return {name: self.pinned[name] for name in sorted(names)}
+        if source.name not in self._pinned_of:
+            names = names_of(source)
+            # What was decoded anew may have come from any hour.
+            hours = None if source.name in self.changed else self.hours_of_source(source)
+            if names - self.pinned.keys():
+                self.pinned.update({**pin_newest(self.project, names, self.clock), **self.pinned})
+            self._pinned_of[source.name] = {
+                name: pin_used(one, source, hours) if self.project.lookups[name].on_change == "keep" else one
+                for name, one in sorted(self.pinned.items())
+                if name in names
+            }
+        return self._pinned_of[source.name]
 
     def metrics_of(self, source: Source) -> list[Metric]:
         """The metrics of the hours over ``source``, in order."""

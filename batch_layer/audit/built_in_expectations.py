@@ -24,6 +24,8 @@ from hourline_core.model.hours import hour_text
 
 NO_LOOKUPS: Mapping[str, LookedUpCounts] = {}
 """Of a source without lookups, or an hour without events."""
+NONE_FORGOTTEN: Mapping[str, Mapping[datetime, int]] = {}
+"""Where all versions of lookups are kept that events need."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,14 @@ def compare_metric(
     known: Known,
     events: Mapping[datetime, int],
     stored: pa.Schema,
+    forgotten: Mapping[str, Mapping[datetime, int]] = NONE_FORGOTTEN,
 ) -> Facts:
     """The tiles compared with the events, the archive, the declaration and history.
 
     ``archived`` is counted by DuckDB, ``totals`` by Spark. ``rows`` gives the number of rows and of groups in the tiles
     of each hour. ``known`` has the values of published hours, ``events`` the numbers of events of the source's hours,
-    and ``stored`` the columns of the staged table.
+    and ``stored`` the columns of the staged table. ``forgotten`` gives the numbers of events whose version is no longer
+    kept, by lookup.
     """
     metric, source = aggregation.metric, aggregation.source
     counted = [totals.of_metric.get(hour, 0) for hour in hours]
@@ -132,6 +136,10 @@ def compare_metric(
         _expect_at_least("number of rows", "rows at least"),
         _expect_at_least("rows at most", "number of rows"),
     ]
+    for lookup, numbers in forgotten.items():
+        words = f"events whose version of {lookup} is no longer kept (`keep` in lookups/{lookup}.yaml)"
+        columns[words] = [numbers.get(hour, 0) for hour in hours]
+        checks.append(_expect_zero(words))
     for name in without_sketches(metric).measures:
         pairs = [(of_tiles.get(hour, {}).get(name), of_events.get(hour, {}).get(name)) for hour in hours]
         if name in doubles(aggregation):

@@ -76,6 +76,17 @@ class DecodedCounts:
         return self.kept + self.moved_in + self.added
 
 
+def count_in_spans(
+    connection: duckdb.DuckDBPyConnection, source: Source, hours: Sequence[datetime], spans: Iterable[tuple[int, int]]
+) -> dict[datetime, int]:
+    """By hour of ``hours``, which are sorted, the number of archived events whose sequences are in ``spans``."""
+    within = " OR ".join(f"sequence BETWEEN {first} AND {last}" for first, last in spans)
+    rows = connection.execute(f"""
+        SELECT hour, count(*) FROM hourline.events_{source.name}
+        WHERE hour BETWEEN {literal(hours[0])} AND {literal(hours[-1])} AND ({within}) GROUP BY hour""").fetchall()
+    return dict(rows)
+
+
 def count_archived(
     connection: duckdb.DuckDBPyConnection,
     source: Source,

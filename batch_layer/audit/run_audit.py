@@ -26,8 +26,9 @@ from batch_layer.stage import StagedMetric, StagedSource
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.model import expectations_hash
+from hourline_core.model import Metric, expectations_hash
 from hourline_core.model.hours import hour_text, parse_hour
+from hourline_core.model.identity import words_of
 from hourline_core.runtime import failpoints
 from hourline_core.sql.merge import without_lists
 from hourline_core.storage.opening import open_table
@@ -199,11 +200,27 @@ class _Audit:
             {**earlier, **of_tiles},
             self._arrivals.events,
             item.rows.schema,
+            self._count_forgotten(metric),
         )
         self.compared[metric.name] = [compared]
         if item.rows.num_rows <= _FEW_ROWS:
             frame, _ = facts.read_result_frame(connection, metric, item.rows)
             self.rows[metric.name] = Facts(frame, expect_of_rows(aggregation, item.hours))
+
+    def _count_forgotten(self, metric: Metric) -> Mapping[str, Mapping[datetime, int]]:
+        """By lookup that ``metric`` names, the numbers of events whose version is no longer kept."""
+        source, words = self._source, words_of(self._source, metric)
+        job = self._staged.events.job
+        named = {source.lookup_name(use) for use in source.lookups if use.casefold() in words}
+        pinned = job.pin_lookups(source) if named and self._staged.events.fold else {}
+        found = {
+            name: facts.count_in_spans(self._connection, source, self._hours, one.forgotten)
+            for name, one in pinned.items()
+            if name in named and one.forgotten
+        }
+        if source.name in job.changed:  # Events may have moved to any of the hours since.
+            return {name: dict.fromkeys(self._hours, sum(counts.values()) or 1) for name, counts in found.items()}
+        return found
 
     def _audit_results(self, item: StagedMetric) -> None:
         """Audit the results of one metric, which were compared before."""

@@ -18,8 +18,9 @@ from hourline_core.compute.lookup_columns import Pinned, with_lookups
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
+from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.pinning import pin_recorded, versions_of
-from hourline_core.lookups.versions import is_kept
+from hourline_core.lookups.versions import find_newest, is_kept
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import HOUR, SEQUENCE
 from hourline_core.storage.opening import open_table
@@ -37,7 +38,7 @@ class ServedLookups:
     other_hours: frozenset[datetime]
     """The hours with events that were served with other versions than the job uses."""
     forgotten_hours: frozenset[datetime]
-    """Those of them whose versions are no longer kept. Here, they are at the newest ones."""
+    """Those of them with a version that is no longer kept. Here, the newest one stands in."""
 
     def add_to(self, events: DataFrame) -> DataFrame:
         """The ``events``, which have no derived fields, with a struct for each lookup."""
@@ -57,29 +58,53 @@ def read_served_lookups(
         return ServedLookups(source, [], frozenset(), frozenset())
     published = {hour: (one.cutoff, frozenset(versions_of(one.lookups).items())) for hour, one in covered.items()}
     conditions: dict[_Versions, list[Column]] = defaultdict(list)
-    hours_of: dict[_Versions, set[datetime]] = defaultdict(set)
+    published_hours: dict[_Versions, set[datetime]] = defaultdict(set)
+    later_hours: dict[_Versions, set[datetime]] = defaultdict(set)
     cutoffs: dict[_Versions, dict[datetime, int]] = defaultdict(dict)
     for hour, (of_hour, versions) in published.items():
         cutoffs[versions][hour] = of_hour
-        hours_of[versions].add(hour)
+        published_hours[versions].add(hour)
     for versions, known in cutoffs.items():
         conditions[versions].append(F.col(SEQUENCE) <= cutoff_of(HOUR, known))
     beyond = F.col(SEQUENCE) > cutoff_of(HOUR, {hour: known for hour, (known, _) in published.items()})
     for first, last, versions, touched in _micro_batches(job, source, hours, cutoff):
         conditions[versions].append(beyond & F.col(SEQUENCE).between(first, last))
-        hours_of[versions] |= {hour for hour in touched if last > published.get(hour, (NO_CUTOFF, None))[0]}
+        later_hours[versions] |= {hour for hour in touched if last > published.get(hour, (NO_CUTOFF, None))[0]}
     groups: list[tuple[Column, Pinned]] = []
     others, forgotten = set[datetime](), set[datetime]()
-    now = {name: one.version for name, one in job.pinned.items()}
+    now = job.pin_lookups(job.project.sources[source.name])
     for versions, those in conditions.items():
-        pinned = pin_recorded(source, Layout.of(job.project), dict(versions))
-        if not all(is_kept(one.layout, one.lookup, one.version) for one in pinned.values()):
-            pinned = pin_recorded(source, Layout.of(job.project), {})
-            forgotten |= hours_of[versions]
-        if any(now.get(name) != version for name, version in versions):
-            others |= hours_of[versions]
+        pinned, lost = _pin(source, Layout.of(job.project), dict(versions), hours)
+        if lost:
+            forgotten |= published_hours[versions] | later_hours[versions]
+        if any(name not in now or now[name].versions != one.versions for name, one in pinned.items()):
+            others |= published_hours[versions]
+        # What a micro-batch has used is what an event keeps.
+        if any(
+            name not in now or now[name].version != version for name, version in versions if not _is_kept(now, name)
+        ):
+            others |= later_hours[versions]
         groups.append((reduce(or_, those), pinned))
-    return ServedLookups(source, groups, frozenset(others), frozenset(forgotten))
+    return ServedLookups(source, groups, frozenset(others | forgotten), frozenset(forgotten))
+
+
+def _pin(
+    source: Source, layout: Layout, versions: Mapping[str, int], hours: list[datetime]
+) -> tuple[dict[str, PinnedLookup], bool]:
+    """The lookups at these versions, and whether one is no longer kept, so that the newest one stands in."""
+    pinned, lost = pin_recorded(source, layout, versions, hours), False
+    for name, one in pinned.items():
+        if (
+            name in versions
+            and not is_kept(layout, one.lookup, one.version)
+            and (of := find_newest(layout, one.lookup))
+        ):
+            pinned[name], lost = PinnedLookup(one.lookup, layout, of.number), True
+    return pinned, lost or any(one.forgotten for one in pinned.values())
+
+
+def _is_kept(now: Mapping[str, PinnedLookup], name: str) -> bool:
+    return name in now and bool(now[name].used)
 
 
 def _micro_batches(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -21,6 +21,7 @@ from batch_layer.recount.read_rows import Row, read_rows
 from hourline_core.aggregates.python_values import UnreadableValueError, read_events
 from hourline_core.compute.aggregation import plan_aggregation
 from hourline_core.compute.check import refuse_unresolved
+from hourline_core.compute.lookup_columns import with_lookups
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.coverage_rows import CoveredHour
 from hourline_core.ledger.layout import Layout
@@ -89,9 +90,6 @@ def _recount_hour(job: Job, tables: MetricTables, hour: datetime) -> Iterator[Re
     covered = job.snapshot.coverage.of(metric.name, tables.declaration).covered([hour])
     if hour not in covered:
         return
-    if tables.source.lookups:
-        versions = versions_of(covered[hour].lookups)
-        job = replace(job, pinned=pin_recorded(tables.source, Layout.of(job.project), versions))
     published = _read_published(job.database, tables, hour)
     seen = _Seen(_read_archived(job, tables, covered))
     try:
@@ -127,7 +125,17 @@ def _read_archived(job: Job, tables: MetricTables, covered: dict[datetime, Cover
     """The archived events of the covered hour, as they were served."""
     aggregation = plan_aggregation(job.spark(), tables.source, tables.metric)
     last = job.snapshot.progress[tables.source.name].sequence
-    events = ArchivedEvents(job, tables.source, list(covered), last, served=covered)
+    (of_hour,) = covered.values()
+    versions = versions_of(of_hour.lookups)
+    pinned = pin_recorded(tables.source, Layout.of(job.project), versions, list(covered))
+    events = ArchivedEvents(
+        job,
+        tables.source,
+        list(covered),
+        last,
+        served=covered,
+        look_up=lambda events: with_lookups(events, tables.source, pinned),
+    )
     yield from read_rows(aggregation, events.with_fields())
 
 

@@ -143,4 +143,13 @@ def _pin_lookups(project: "Project", as_of: str | None, now: datetime) -> "Looku
     from hourline_core.lookups.as_of import pin_as_of
     from hourline_core.lookups.pinning import names_of
 
-    return pin_as_of(project, {name for source in project.sources.values() for name in names_of(source)}, as_of, now)
+    names = {name for source in project.sources.values() for name in names_of(source)}
+    kept = sorted(name for name in names if project.lookups[name].on_change == "keep")
+    if kept and len(kept) == len(names):
+        raise UsageError(
+            f"--lookups-as-of has no lookup to choose versions of: {', '.join(kept)} declare(s) on_change: keep, so "
+            "each event keeps the version of its micro-batch; leave the option out, or declare on_change: restate"
+        )
+    if kept:
+        note(f"events keep their versions of {', '.join(kept)} (on_change: keep): --lookups-as-of is about the others")
+    return pin_as_of(project, names - {*kept}, as_of, now)

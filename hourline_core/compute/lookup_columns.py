@@ -14,10 +14,10 @@ from pyspark.sql.pandas.functions import arrow_udf
 from hourline_core.compute.native_expressions import translate
 from hourline_core.compute.resolve import are_comparable, lookup_type, with_names
 from hourline_core.compute.worker_database import connect
-from hourline_core.lookups.join import PinnedLookup, load
+from hourline_core.lookups.join import PinnedLookup, look_up
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
-from hourline_core.model.scratch_columns import EVENT_TIME, lookup_column
+from hourline_core.model.scratch_columns import EVENT_TIME, SEQUENCE, lookup_column
 from hourline_core.sql.literals import identifier
 
 Pinned = Mapping[str, PinnedLookup]
@@ -59,7 +59,7 @@ def add_lookup_columns(
     connection: duckdb.DuckDBPyConnection, rows: pa.Table, lookups: Sequence[NativeLookup], pinned: Pinned
 ) -> pa.Table:
     """The events ``rows``, which have EVENT_TIME, with the columns of ``lookups``. They are null for an event without a
-    row. Raises TableError if a version is no longer kept.
+    row. Archived events have SEQUENCE, too. Raises TableError if a version is no longer kept.
     """
     for one in lookups:
         keys = ", ".join(f"{sql} AS k{place}" for place, sql in enumerate(one.keys))
@@ -68,35 +68,36 @@ def add_lookup_columns(
             values = connection.execute(f"SELECT {keys} FROM rows").to_arrow_table()
         finally:
             connection.unregister("rows")
-        loaded = load(pinned[one.lookup])
-        places = loaded.find(connection, values.columns, rows[EVENT_TIME])
-        for name, column in one.columns.items():
-            rows = rows.append_column(name, loaded.rows[column].take(places))
+        lookup = pinned[one.lookup]
+        sequences = rows[SEQUENCE] if lookup.used else None
+        met = look_up(connection, lookup, list(one.columns.values()), values.columns, rows[EVENT_TIME], sequences)
+        for name, values_of in zip(one.columns, met.columns.columns, strict=True):
+            rows = rows.append_column(name, values_of)
     return rows
 
 
 def with_lookups(events: DataFrame, source: Source, pinned: Pinned) -> DataFrame:
     """The ``events``, which have no derived fields, with a struct for each lookup. It is null for an event without a
-    row.
+    row. Archived events have SEQUENCE.
     """
     named = with_names(events, source)
     structs = []
     for name, use in source.lookups.items():
         lookup = pinned[source.lookup_name(name)]
         keys = [F.expr(attempt(text)).alias(f"k{place}") for place, text in enumerate(use.key)]
-        find = _finder(lookup, list(source.lookup_of(name).columns))
+        find = _finder(lookup, list(source.lookup_of(name).columns), len(keys))
+        sequence = [F.col(SEQUENCE)] if lookup.used else []
         # The kind of function is told by its type hints, or Spark warns.
-        row = arrow_udf(find, lookup_type(source, name))(F.struct(*keys, F.col(EVENT_TIME).alias("at")))  # type: ignore[call-overload]
+        row = arrow_udf(find, lookup_type(source, name))(F.struct(*keys, F.col(EVENT_TIME).alias("at"), *sequence))  # type: ignore[call-overload]
         structs.append(row.alias(name))
     return named.select(*events.columns, *structs) if structs else events
 
 
-def _finder(pinned: PinnedLookup, columns: Sequence[str]):  # type: ignore[no-untyped-def] # Spark reads the hints of what it gives.
+def _finder(pinned: PinnedLookup, columns: Sequence[str], keys: int):  # type: ignore[no-untyped-def] # Spark reads the hints of what it gives.
     def find(events: pa.Array) -> pa.Array:
-        loaded = load(pinned)
-        *keys, times = [pa.chunked_array([events.field(place)]) for place in range(events.type.num_fields)]
-        places = loaded.find(connect(), keys, times)
-        found = [loaded.rows[name].combine_chunks().take(places) for name in columns]
-        return pa.StructArray.from_arrays(found, columns, mask=places.is_null())
+        given = [pa.chunked_array([events.field(place)]) for place in range(events.type.num_fields)]
+        met = look_up(connect(), pinned, columns, given[:keys], *given[keys:])
+        found = [column.combine_chunks() for column in met.columns.columns]
+        return pa.StructArray.from_arrays(found, columns, mask=met.has_no_row)
 
     return find

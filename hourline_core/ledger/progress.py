@@ -10,12 +10,15 @@ become Python objects.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hourline_core.ledger.last_read import LAST_READ_COLUMNS, LastRead, last_read_of
+from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.progress_rows import ProgressRow, from_arrow, to_arrow
 from hourline_core.ledger.read_offsets import Reading, reading_of
@@ -46,6 +49,16 @@ _COMPACTED = "hourline-progress-compacted"
 def last_sequence(table: DeltaTable) -> int:
     """The newest sequence that the speed layer has written to one of its tables. 0: none."""
     return table.transaction_version(SPEED_WRITER) or 0
+
+
+class UsedVersion(NamedTuple):
+    """A version of a lookup that successive micro-batches have used."""
+
+    last: int
+    """The last sequence before another one was used."""
+    version: int
+    has_events: bool
+    """Whether they have events in the hours that were asked for."""
 
 
 class Progress:
@@ -146,6 +159,30 @@ class Progress:
         rows = self._between(after, up_to, ["sequence", "hours"]).combine_chunks()
         hours = pc.struct_field(pc.list_flatten(rows["hours"]), "hour").to_pylist()
         yield from zip(hours, rows["sequence"].take(pc.list_parent_indices(rows["hours"])).to_pylist(), strict=True)
+
+    def versions_used(self, lookup: str, hours: Collection[datetime] | None) -> list[UsedVersion]:
+        """The versions of a lookup that micro-batches have used, in order. Those that recorded none count to the next
+        ones that did. ``hours`` are in UTC; None: all.
+        """
+        names = ["sequence", "lookups", "hours"]
+        if "lookups" not in {column.name for column in self.table.schema().fields}:  # An older version has made it.
+            return []
+        rows = self.table.to_pyarrow_table(columns=names).sort_by("sequence").combine_chunks()
+        sequences, used = rows["sequence"].combine_chunks(), pc.list_flatten(rows["lookups"])
+        of_lookup = pc.equal(pc.struct_field(used, "lookup"), lookup)
+        recorded = sequences.take(pc.list_parent_indices(rows["lookups"])).filter(of_lookup).to_numpy()
+        versions = pc.struct_field(used, "version").filter(of_lookup).to_numpy()
+        if not len(versions):
+            return []
+        is_last = np.append(versions[1:] != versions[:-1], True)
+        lasts = recorded[is_last]
+        touching = sequences.take(pc.list_parent_indices(rows["hours"]))
+        if hours is not None:
+            touched_hours = pc.struct_field(pc.list_flatten(rows["hours"]), "hour")
+            touching = touching.filter(pc.is_in(touched_hours, pa.array(list(hours), TIMESTAMP)))
+        touched = {*np.searchsorted(lasts, touching.to_numpy()).tolist()}
+        spans = zip(lasts.tolist(), versions[is_last].tolist(), strict=True)
+        return [UsedVersion(last, version, place in touched) for place, (last, version) in enumerate(spans)]
 
     def _between(self, after: int, up_to: int, columns: list[str]) -> pa.Table:
         within = [("sequence", ">", after), ("sequence", "<=", up_to)]

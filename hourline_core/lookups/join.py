@@ -3,7 +3,8 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -17,7 +18,9 @@ from hourline_core.model import Lookup
 from hourline_core.sql.literals import identifier
 
 _MOST_VERSIONS = 2
-"""The maximum number of versions of a lookup that a process holds: tasks of two micro-batches may run at once."""
+"""The number of versions of a lookup that a process holds at least: tasks of two micro-batches may run at once."""
+_MOST_BYTES = 64 << 20
+"""The maximum size of all versions of a lookup, if there are more. Events of an hour may be of several versions."""
 _MOMENT = pa.timestamp("us", tz="UTC")
 Hashes = npt.NDArray[np.uint64]
 EVER, NEVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -26,11 +29,31 @@ EVER, NEVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True)
 class PinnedLookup:
-    """A lookup at one version."""
+    """A lookup at one version, or with ``on_change: keep`` at those that the micro-batches of a source have used."""
 
     lookup: Lookup
     layout: Layout
     version: int
+    used: tuple[tuple[int, int], ...] = ()
+    """In order, the last sequence of micro-batches that used a version, and that version. Events of later ones, and all
+    if there are none, are of ``version``.
+    """
+    forgotten: tuple[tuple[int, int], ...] = ()
+    """The first and last sequences of micro-batches whose version is no longer kept. ``version`` stands in for it."""
+
+    @property
+    def versions(self) -> set[int]:
+        """All versions that events may be of."""
+        return {version for _, version in self.used} or {self.version}
+
+
+class LookedUp(NamedTuple):
+    """What events have met in a lookup."""
+
+    columns: pa.Table
+    """Of each event, the requested columns of its row. They are null if it has none."""
+    has_no_row: pa.Array
+    """For each event, whether it has none."""
 
 
 class LoadedLookup:
@@ -109,6 +132,44 @@ def _hash(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: int) -> H
         connection.unregister("hashed")
 
 
+def look_up(
+    connection: duckdb.DuckDBPyConnection,
+    pinned: PinnedLookup,
+    columns: Sequence[str],
+    keys: Sequence[pa.ChunkedArray],
+    times: pa.ChunkedArray,
+    sequences: pa.ChunkedArray | None = None,
+) -> LookedUp:
+    """What events with ``keys`` and event times meet. ``sequences`` are those of their micro-batches, which are needed
+    if the lookup has ``used`` versions. Raises TableError if a version is no longer kept.
+    """
+    if not pinned.used or not len(times):
+        return _meet(connection, load(pinned), columns, keys, times)
+    assert sequences is not None, "events of several versions have sequences"
+    last, used = (np.array(of) for of in zip(*pinned.used, strict=True))
+    versions = np.append(used, pinned.version)[np.searchsorted(last, sequences.to_numpy())]
+    parts, order = [], []
+    for version in np.unique(versions):
+        among = np.flatnonzero(versions == version)
+        loaded = load(replace(pinned, version=int(version)))
+        parts.append(_meet(connection, loaded, columns, [key.take(among) for key in keys], times.take(among)))
+        order.append(among)
+    places = np.argsort(np.concatenate(order))
+    together = pa.concat_tables([part.columns for part in parts]).combine_chunks()
+    return LookedUp(together.take(places), pa.concat_arrays([part.has_no_row for part in parts]).take(places))
+
+
+def _meet(
+    connection: duckdb.DuckDBPyConnection,
+    loaded: LoadedLookup,
+    columns: Sequence[str],
+    keys: Sequence[pa.ChunkedArray],
+    times: pa.ChunkedArray,
+) -> LookedUp:
+    places = loaded.find(connection, keys, times)
+    return LookedUp(loaded.rows.select(list(columns)).take(places), places.is_null())
+
+
 _LOADED: dict[str, OrderedDict[int, LoadedLookup]] = {}
 """By the address of its table, the versions of a lookup that this process holds, the last one used at the end."""
 _LOCK = threading.Lock()
@@ -121,7 +182,7 @@ def load(pinned: PinnedLookup) -> LoadedLookup:
         if pinned.version not in versions:
             rows = read_version(pinned.layout, pinned.lookup, pinned.version)
             versions[pinned.version] = LoadedLookup(pinned.lookup, rows)
-            if len(versions) > _MOST_VERSIONS:
+            while len(versions) > _MOST_VERSIONS and sum(one.rows.nbytes for one in versions.values()) > _MOST_BYTES:
                 versions.popitem(last=False)
         versions.move_to_end(pinned.version)
         return versions[pinned.version]

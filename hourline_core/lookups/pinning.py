@@ -1,16 +1,19 @@
 """Which versions of its lookups a job or a micro-batch uses."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
 from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.refresh import LookupState, read_state, refresh
-from hourline_core.lookups.versions import find_newest
+from hourline_core.lookups.versions import find_newest, is_kept
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock
+from hourline_core.storage.opening import exists, open_table
 
 
 def names_of(source: Source) -> set[str]:
@@ -54,9 +57,33 @@ class RefreshedLookups:
         return _pin(self._project, self._states.values())
 
 
+def pin_used(newest: PinnedLookup, source: Source, hours: Collection[datetime] | None) -> PinnedLookup:
+    """The lookup at the versions that the micro-batches of ``source`` have used, for the events of ``hours`` (UTC), or
+    of all (None). For those that are no longer kept, ``newest`` stands in. Raises TableError.
+    """
+    uri, lookup, layout = newest.layout.progress(source), newest.lookup, newest.layout
+    if not exists(uri, layout.storage_options):
+        return newest
+    used, forgotten, first = list[tuple[int, int]](), list[tuple[int, int]](), 0
+    known: dict[int, bool] = {}
+    progress = Progress(open_table(uri, layout.storage_options))
+    for last, version, has_events in progress.versions_used(lookup.name, hours):
+        if has_events and version not in known:
+            known[version] = is_kept(layout, lookup, version)
+        is_forgotten = not known.get(version, True)
+        used.append((last, newest.version if is_forgotten else version))
+        if is_forgotten:
+            since, _ = forgotten.pop() if forgotten and forgotten[-1][1] == first - 1 else (first, last)
+            forgotten.append((since, last))
+        first = last + 1
+    return replace(newest, used=tuple(used), forgotten=tuple(forgotten))
+
+
 def versions_text(pinned: Mapping[str, PinnedLookup]) -> str | None:
-    """The versions as coverage keeps them. None: there are no lookups."""
-    return as_text({name: of.version for name, of in pinned.items()}) if pinned else None
+    """The versions as coverage keeps them, without those of lookups whose events keep theirs. None: there are no
+    lookups.
+    """
+    return as_text({name: of.version for name, of in pinned.items() if not of.used}) if pinned else None
 
 
 def as_text(versions: Mapping[str, int]) -> str:
@@ -69,16 +96,19 @@ def versions_of(text: str | None) -> dict[str, int]:
     return {name: int(version) for name, version in json.loads(text or "{}").items()}
 
 
-def pin_recorded(source: Source, layout: Layout, versions: Mapping[str, int]) -> dict[str, PinnedLookup]:
-    """By name, the lookups of ``source``, which may be an earlier declaration of it, at these versions. Of a lookup
-    without one, no value mattered then: it is at its newest version, and left out if it has none. Raises TableError.
+def pin_recorded(
+    source: Source, layout: Layout, versions: Mapping[str, int], hours: Collection[datetime] = ()
+) -> dict[str, PinnedLookup]:
+    """By name, the lookups of ``source``, which may be an earlier declaration of it, at these versions, as they were
+    recorded for ``hours`` (UTC). Without one, the events of these kept the versions of their micro-batches, or no value
+    mattered. A lookup that has none at all is left out. Raises TableError.
     """
     pinned = {}
     for lookup in {source.lookup_name(name): source.lookup_of(name) for name in source.lookups}.values():
-        newest = None if lookup.name in versions else find_newest(layout, lookup)
-        number = versions.get(lookup.name) if newest is None else newest.number
-        if number is not None:
-            pinned[lookup.name] = PinnedLookup(lookup, layout, number)
+        if lookup.name in versions:
+            pinned[lookup.name] = PinnedLookup(lookup, layout, versions[lookup.name])
+        elif newest := find_newest(layout, lookup):
+            pinned[lookup.name] = pin_used(PinnedLookup(lookup, layout, newest.number), source, hours)
     return pinned
 
 

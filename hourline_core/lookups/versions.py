@@ -60,9 +60,10 @@ def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
     """The rows of a version, sorted. Raises TableError if it is no longer kept."""
     table = open_table(layout.lookup(lookup), layout.storage_options, number)
     if not _is_whole(table):
+        kept = duration_text(lookup.kept_for) if lookup.kept_for else "for ever"
         raise TableError(
             f"version {number} of lookup '{lookup.name}' is no longer kept: `keep` in lookups/{lookup.name}.yaml says "
-            f"how long (now {duration_text(lookup.keep)}); a recompute of its hours uses the newest version"
+            f"how long (now {kept}); a recompute of its hours uses the newest version"
         )
     return table.to_pyarrow_table().select(list(lookup.columns)).cast(schema_of(lookup))
 
@@ -83,7 +84,7 @@ def open_versions(layout: Layout, lookup: Lookup) -> DeltaTable:
 
 def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.Table) -> LookupVersion:
     """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. Versions that
-    were replaced longer than ``keep`` ago are deleted. ``table`` was opened before the rows were read.
+    were replaced longer ago than they are kept for are deleted. ``table`` was opened before the rows were read.
 
     Raises TableError, and ConflictError when another process has committed since then.
     """
@@ -94,9 +95,10 @@ def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.T
     commits.overwrite(table, rows, None, {"rows": rows.num_rows}, writers=[_CONTENT], sequence=number)
     committed = _newest(table)
     assert committed, "it has just been committed"
-    hours = max(KEPT_HOURS, math.ceil(lookup.keep / timedelta(hours=1)))
-    if list_vacuumable(table, hours):
-        vacuum(table, hours)
+    if lookup.kept_for is not None:
+        hours = max(KEPT_HOURS, math.ceil(lookup.kept_for / timedelta(hours=1)))
+        if list_vacuumable(table, hours):
+            vacuum(table, hours)
     return committed
 
 

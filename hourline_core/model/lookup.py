@@ -29,6 +29,7 @@ _KEY_TYPES = ("string", "int", "long", "boolean", "date", "timestamp")
 _COLUMN_TYPES = (*(name for name in SPARK_TYPES if name != "json"), "decimal(p,s)")
 _SHORTEST = timedelta(seconds=1)
 _SOURCE = "source:"
+_KEPT = timedelta(days=7)
 
 
 def _one_or_more(value: Any) -> Any:
@@ -120,8 +121,15 @@ class Lookup(Declaration):
     refresh: Duration = timedelta(minutes=5)
     """How often the speed layer reads the table again. At least `1s`."""
 
-    keep: Duration = timedelta(days=7)
-    """How long earlier versions are kept."""
+    on_change: Literal["restate", "keep"] = "restate"
+    """What a recompute takes for an event. `restate`: the newest version, so a changed row changes published hours.
+    `keep`: the version that its micro-batch used, so an event keeps the row that it met when it was read.
+    """
+
+    keep: Duration | None = None
+    """How long a version is kept after another one has replaced it. If left out, `7d`; with `on_change: keep`, for
+    ever, since each recompute needs it. An hour that needs a version which is no longer kept is blocked.
+    """
 
     on_duplicate: Literal["error", "first", "last"] = "error"
     """What happens if several rows have the same key. `error`: the refresh is refused, and the version before is used.
@@ -159,6 +167,11 @@ class Lookup(Declaration):
         columns = {name: column.spark_type for name, column in self.columns.items()}
         content = json.dumps([columns, self.key, self.valid_from, self.valid_to])
         return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+    @property
+    def kept_for(self) -> timedelta | None:
+        """How long a version is kept after it was replaced. None: for ever."""
+        return self.keep or (_KEPT if self.on_change == "restate" else None)
 
     @property
     def names_in_table(self) -> Mapping[str, str]:

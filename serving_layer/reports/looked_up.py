@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 from hourline_core.compute.native_expressions import translate
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
 from hourline_core.lookups.join import LoadedLookup, PinnedLookup
 from hourline_core.lookups.pinning import pin_recorded, versions_of
 from hourline_core.lookups.versions import read_version
 from hourline_core.model import Lookup, Source
 from hourline_core.model.scratch_columns import EVENT_TIME
 from hourline_core.sql.literals import identifier, literal
+from hourline_core.storage.opening import open_table
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.cell import Cell
@@ -121,11 +123,15 @@ def _find(connection: Connection, name: str, source: Source, published: Mapping[
     by_key = ", ".join(f"{key} AS k{place}" for place, key in enumerate(_key_columns(name, lookup)))
     at = EVENT_TIME if lookup.is_valid_at_times else "NULL::TIMESTAMPTZ"
     recorded = f"[one.version FOR one IN lookups IF one.lookup = {literal(lookup.name)}][1]"
-    of_final = published.get(lookup.name, "NULL")
+    used = _read_used(connection, source, lookup)
+    connection.database.register("_used", used)
+    # Without a version in coverage, each event kept that of its micro-batch.
+    of_final = published.get(lookup.name, "(SELECT arg_min(version, last) FROM _used WHERE last >= sequence)")
     asked = connection.database.execute(f"""
         SELECT {by_key}, {at} AS at, if(layer = 'final', {of_final}, {recorded})::BIGINT AS version,
                count(*) AS events, min(struct_pack(topic, partition, "offset")) AS first
         FROM _events WHERE NOT duplicate GROUP BY ALL""").to_arrow_table()
+    connection.database.unregister("_used")
     layout = Layout.of(connection.project)
     with duckdb.connect() as own:
         own.execute("SET TimeZone = 'UTC'")
@@ -135,6 +141,14 @@ def _find(connection: Connection, name: str, source: Source, published: Mapping[
         ]
         own.register("met", pa.concat_tables(met, promote_options="permissive"))
         return _describe(own, name, lookup)
+
+
+def _read_used(connection: Connection, source: Source, lookup: Lookup) -> pa.Table:
+    """The versions that micro-batches have used, each with the last sequence."""
+    layout = Layout.of(connection.project)
+    used = Progress(open_table(layout.progress(source), layout.storage_options)).versions_used(lookup.name, ())
+    columns = {"last": [one.last for one in used], "version": [one.version for one in used]}
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
 def _meet(

@@ -1,6 +1,6 @@
 """Events find the rows of lookups that a naive pass finds, where tasks evaluate expressions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hourline_core.compute import lookup_columns
 from hourline_core.compute.lookup_columns import add_lookup_columns, native_lookups
 from hourline_core.compute.native_expressions import translate
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
+from hourline_core.lookups import join
 from hourline_core.lookups.join import LoadedLookup, PinnedLookup
 from hourline_core.lookups.rows import take_rows
+from hourline_core.lookups.versions import commit_version, open_versions
 from hourline_core.model import Lookup, Source
-from hourline_core.model.scratch_columns import EVENT_TIME
+from hourline_core.model.scratch_columns import EVENT_TIME, SEQUENCE
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
-EVENTS = pa.schema({"kind": pa.string(), "size": pa.int32(), EVENT_TIME: MOMENT})
+EVENTS = pa.schema({"kind": pa.string(), "size": pa.int32(), EVENT_TIME: MOMENT, SEQUENCE: pa.int64()})
 
 events = st.lists(
     st.fixed_dictionaries(
@@ -30,6 +31,7 @@ events = st.lists(
             "kind": st.sampled_from(["a", "b", "c", None]),
             "size": st.sampled_from([1, 2, None]),
             EVENT_TIME: st.integers(-1, 10).map(lambda half: START + timedelta(hours=12 * half)),
+            SEQUENCE: st.integers(1, 9),
         }
     ),
     max_size=6,
@@ -54,10 +56,34 @@ def test_each_event_finds_the_row_that_a_naive_pass_finds(
     rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup
 ) -> None:
     try:
-        found = look_up(rows, sales, lookup)
+        found = look_up([rows], sales, lookup)
     except TableError:
         return
     assert found == expected(rows, sales, lookup)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(prices, min_size=3, max_size=3),
+    st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2)), max_size=4, unique_by=lambda one: one[0]).map(sorted),
+    events,
+    st.sampled_from([LATEST, PRICE]),
+)
+def test_each_event_finds_the_row_in_the_version_that_its_micro_batch_used(
+    versions: list[list[dict[str, Any]]],
+    used: list[tuple[int, int]],
+    sales: list[dict[str, Any]],
+    lookup: Lookup,
+) -> None:
+    try:
+        found = look_up(versions, sales, lookup, used)
+    except TableError:
+        return
+    wanted = []
+    for sale in sales:
+        version = next((version for last, version in used if sale[SEQUENCE] <= last), len(versions) - 1)
+        wanted += expected(versions[version], [sale], lookup)
+    assert found == wanted
 
 
 @pytest.mark.parametrize("at_once", [3, 200])
@@ -70,19 +96,26 @@ def test_few_and_many_events_find_the_rows_that_are_valid_at_their_times(at_once
         for number, (since, until) in enumerate(pairwise(bounds))
     ]
     sales = [
-        {"kind": kind, "size": size, EVENT_TIME: START + timedelta(hours=12 * half)}
+        {"kind": kind, "size": size, EVENT_TIME: START + timedelta(hours=12 * half), SEQUENCE: 1}
         for half in range(-1, 6)
         for kind in ("a", "b", "c", None)
         for size in (1, 2, None)
     ]
     for first in range(0, len(sales), at_once):
         some = sales[first : first + at_once]
-        assert look_up(rows, some, PRICE) == expected(rows, some, PRICE)
+        assert look_up([rows], some, PRICE) == expected(rows, some, PRICE)
 
 
-def look_up(rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup) -> list[dict[str, Any]]:
-    """What the expressions give for ``sales``. Raises TableError for rows that are refused."""
-    loaded = LoadedLookup(lookup, take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows)
+def look_up(
+    versions: Sequence[list[dict[str, Any]]],
+    sales: list[dict[str, Any]],
+    lookup: Lookup,
+    used: Sequence[tuple[int, int]] = (),
+) -> list[dict[str, Any]]:
+    """What the expressions give for ``sales``. Raises TableError for rows that are refused. The newest of ``versions``
+    is the last one.
+    """
+    loaded = [LoadedLookup(lookup, take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows) for rows in versions]
     source = sold(lookup)
     expressions = {"mine": translate(source, "Price.v"), "same": translate(source, "other.V < 5")}
     assert [of.type for of in expressions.values() if of] == ["bigint", "boolean"]
@@ -90,8 +123,8 @@ def look_up(rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Loo
     assert found is not None
     with duckdb.connect() as connection, pytest.MonkeyPatch.context() as patch:
         connection.execute("SET TimeZone = 'UTC'")
-        patch.setattr(lookup_columns, "load", lambda pinned: loaded)
-        pinned = {"price": PinnedLookup(lookup, Layout("nowhere"), 1)}
+        patch.setattr(join, "load", lambda pinned: loaded[pinned.version])
+        pinned = {"price": PinnedLookup(lookup, Layout("nowhere"), len(versions) - 1, tuple(used))}
         added = add_lookup_columns(connection, pa.Table.from_pylist(sales, EVENTS), found, pinned)
         connection.register("added", added)
         selected = ", ".join(f"{of.sql} AS {name}" for name, of in expressions.items() if of)
@@ -143,10 +176,10 @@ def test_a_key_of_another_type_is_not_native() -> None:
     assert native_lookups(source, [column.sql]) is None
 
 
-def test_two_versions_of_a_lookup_are_held_at_most(tmp_path: Any) -> None:
-    from hourline_core.lookups import join
-    from hourline_core.lookups.versions import commit_version, open_versions
-
+def test_two_versions_of_a_lookup_are_held_and_more_if_they_are_small(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "_MOST_BYTES", 0)
     layout = Layout(str(tmp_path))
     for value in range(3):
         row = {"k": "a", "l": 1, "since": None, "until": None, "v": value}
@@ -159,3 +192,6 @@ def test_two_versions_of_a_lookup_are_held_at_most(tmp_path: Any) -> None:
     assert join.load(pinned[2]) is loaded[2]
     assert join.load(pinned[1]) is loaded[1]
     assert join.load(pinned[0]) is not loaded[0]
+    monkeypatch.setattr(join, "_MOST_BYTES", 1_000)
+    loaded = [join.load(one) for one in pinned]
+    assert [join.load(one) for one in pinned] == loaded
