@@ -1,6 +1,7 @@
 """How Spark passes events to a task: in batches, which are in Java's memory and in that of the worker."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -13,6 +14,22 @@ _SMALL = 1_000
 _NO_LIMIT = (1 << 31) - 1
 _ARROW = "spark.sql.execution.arrow"
 _LIMITS = {f"{_ARROW}.maxRecordsPerBatch": str(_ROWS), f"{_ARROW}.maxBytesPerBatch": str(_NO_LIMIT)}
+
+
+_GROWING = frozenset(
+    {
+        *("aggregate", "array_join", "array_repeat", "concat_ws", "format_string", "lpad", "printf", "reduce"),
+        *("regexp_replace", "repeat", "replace", "rpad", "sequence", "space", "transform", "translate", "zip_with"),
+    }
+)
+"""Functions whose value may be much larger than what they are given."""
+_FUNCTION = re.compile(r"(\w+)`?\s*\(")
+
+
+def may_grow(expressions: Iterable[str]) -> bool:
+    """Whether Spark's SQL may make large values of small events, so that their number bounds no batch."""
+    called = {name.casefold() for text in expressions for name in _FUNCTION.findall(text)}
+    return not called.isdisjoint(_GROWING)
 
 
 def are_small(archive: DeltaTable) -> bool:

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from batch_layer.folding.batches import bounded_by_rows
+from batch_layer.folding.batches import bounded_by_rows, may_grow
 from batch_layer.folding.failures import list_first
 from batch_layer.folding.plan import FoldPlan, ReadPlan, looked_up_expressions, plan_fold
 from batch_layer.folding.shares import divide_archive, number_of_tasks
@@ -112,7 +112,7 @@ class FrameFold:
     rows: int
     """About the number of events."""
     small: bool = False
-    """Whether they are ``are_small``."""
+    """Whether they are ``are_small``, and what is computed of them is, too."""
 
     @classmethod
     def of(cls, source: Source, projection: Projection, events: DataFrame, rows: int, *, small: bool = False) -> Self:
@@ -128,6 +128,8 @@ class FrameFold:
         if plan.lookups:
             flags = [F.expr(attempt(text)).alias(name) for name, text in looked_up_expressions(plan).items()]
             projected = with_derived(projected, source).select(*projected.columns, *flags)
+        texts = [text for _, text in projection.expressions.values()]
+        small = small and not may_grow([*texts, *source.derived.values(), source.id or ""])
         chosen = projected.withColumns(missing).select(*(F.col(f"`{name}`").alias(name) for name in plan.columns))
         return cls(plan, chosen, rows, small)
 

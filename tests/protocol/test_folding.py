@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from batch_layer.audit.facts import compute_totals
 from batch_layer.folding import batches, tables, tasks
-from batch_layer.folding.batches import are_small
+from batch_layer.folding.batches import are_small, may_grow
 from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
 from batch_layer.folding.run import merge_shares
 from batch_layer.folding.shares import Share, divide_archive, is_brief
@@ -174,6 +175,20 @@ def test_the_few_events_of_an_hour_are_brief_also_in_a_long_file(tmp_path: Path)
     for most, hours, brief in [(6, 1, True), (5, 1, False), (6, 2, False)]:
         with patch("batch_layer.folding.shares.ROWS_OF_TASK", most):
             assert is_brief(archive, HOURS[:hours]) is brief
+
+
+@pytest.mark.parametrize(
+    ("expression", "grows"),
+    [
+        ("repeat(shop, 1000000)", True),
+        ("upper(Lpad (shop, 1000, 'x'))", True),
+        ("array_join(transform(sequence(1, 9), x -> shop), '')", True),
+        ("substring(upper(shop), 1, 3)", False),
+        ("coalesce(repeat, `space`, rate)", False),
+    ],
+)
+def test_batches_are_bounded_by_size_if_an_expression_may_make_large_values(expression: str, grows: bool) -> None:
+    assert may_grow(["rate", expression]) is grows
 
 
 def test_events_are_small_unless_one_file_has_large_ones(tmp_path: Path) -> None:
