@@ -41,4 +41,6 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
         )
     for line in notes_on_raw_records(declared):
         note(line)
-    say(f"{declared.name}: {len(declared.sources)} source(s), {len(declared.all_metrics)} metric(s), no mistakes")
+    lookups = f"{len(declared.lookups)} lookup(s), " if declared.lookups else ""
+    sources, metrics = f"{len(declared.sources)} source(s)", f"{len(declared.all_metrics)} metric(s)"
+    say(f"{declared.name}: {sources}, {lookups}{metrics}, no mistakes")
