@@ -10,7 +10,7 @@ coverage and findings (progress_columns.py, coverage_rows.py, findings.py).
     <tables>/decoded/<source>/<decoding>         events of archived records, decoded anew by another declaration
     <tables>/staged/<metric>/<declaration>       what the last recompute computed, before it was published
     <tables>/final/<metric>/<declaration>        partial states of covered hours
-    <tables>/lookups/<lookup>/<declaration>      the rows of each lookup; each content that was read is a version
+    <tables>/lookups/<lookup>                    the rows of each lookup; each content that was read is a version
     <tables>/coverage                            which version of final counts, the cutoffs, and which hours are blocked
     <tables>/drift                               how much each recomputed hour changed, and why
     <tables>/quality                             the findings of each recomputed hour's audit, one row per expectation
@@ -335,7 +335,7 @@ class Layout:
         return f"{self.root}/final/{metric}/{declaration}"
 
     def lookup(self, lookup: Lookup) -> str:
-        return f"{self.root}/lookups/{lookup.name}/{lookup.declaration}"
+        return f"{self.root}/lookups/{lookup.name}"
 
     @property
     def coverage(self) -> str:

@@ -170,18 +170,21 @@ def _meet(
     return LookedUp(loaded.rows.select(list(columns)).take(places), places.is_null())
 
 
-_LOADED: dict[str, OrderedDict[int, LoadedLookup]] = {}
-"""By the address of its table, the versions of a lookup that this process holds, the last one used at the end."""
+_LOADED: dict[tuple[str, str], OrderedDict[int, LoadedLookup]] = {}
+"""By the address of its table, and its declaration, the versions of a lookup that this process holds, the last one used
+at the end.
+"""
 _LOCK = threading.Lock()
 
 
 def load(pinned: PinnedLookup) -> LoadedLookup:
     """The lookup in this process, which keeps it. Raises TableError if the version is no longer kept."""
+    lookup = pinned.lookup
     with _LOCK:
-        versions = _LOADED.setdefault(pinned.layout.lookup(pinned.lookup), OrderedDict())
+        versions = _LOADED.setdefault((pinned.layout.lookup(lookup), lookup.declaration), OrderedDict())
         if pinned.version not in versions:
-            rows = read_version(pinned.layout, pinned.lookup, pinned.version)
-            versions[pinned.version] = LoadedLookup(pinned.lookup, rows)
+            rows = read_version(pinned.layout, lookup, pinned.version)
+            versions[pinned.version] = LoadedLookup(lookup, rows)
             while len(versions) > _MOST_VERSIONS and sum(one.rows.nbytes for one in versions.values()) > _MOST_BYTES:
                 versions.popitem(last=False)
         versions.move_to_end(pinned.version)

@@ -45,7 +45,12 @@ def read_rows(project: Project, lookup: Lookup) -> LookupRows:
         events, null_keys = read_source(project, lookup)
         refuse_too_many(lookup, events)
         return take_rows(lookup, events)._replace(null_keys=null_keys)
-    return take_rows(lookup, read_table(lookup, project.root, project.settings.storage_options))
+    found = take_rows(lookup, read_table(lookup, project.root, project.settings.storage_options))
+    if not found.rows.num_rows and not lookup.allow_empty:
+        raise TableError(
+            f"{lookup.table} has no row with a key, allowed is one or more: fill it, or declare allow_empty: true"
+        )
+    return found
 
 
 def find_unusable(project: Project) -> list[str]:

@@ -1,5 +1,7 @@
 """The table of ours with the rows of a lookup. Each content that was read is a version of it."""
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,9 +25,15 @@ from hourline_core.storage.vacuum import list_vacuumable, vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
 
 _CONTENT = "hourline-lookup"
-"""The application id under which a commit records its own version. Others, such as a vacuum's, change no row."""
+"""With a hash of what a declaration says of rows, the application id under which a commit records its own version.
+Commits of other declarations, and a vacuum's, have none of it.
+"""
+_MEANING = "hourline-lookup-rows"
+"""The same, with a hash of what it says of keys and validity."""
 _ROWS = "hourline.rows"
 """In the history of the table, the number of rows of a version. Other commits have none."""
+_DECLARATION = "hourline.declaration"
+"""In the history of the table, the hash of the declaration that has read a version."""
 
 
 @dataclass(frozen=True)
@@ -40,38 +48,56 @@ class LookupVersion:
 
 
 def find_newest(layout: Layout, lookup: Lookup) -> LookupVersion | None:
-    """The newest version. None: the table was never read. Raises TableError."""
-    uri = layout.lookup(lookup)
-    return _newest(open_table(uri, layout.storage_options)) if exists(uri, layout.storage_options) else None
+    """The newest version as it is declared. None: the table was never read so, or that version is no longer kept.
+    Raises TableError.
+    """
+    uri, options = layout.lookup(lookup), layout.storage_options
+    if not exists(uri, options):
+        return None
+    newest = _newest(open_table(uri, options), lookup)
+    # Another declaration may have replaced it long ago.
+    return newest if newest and is_kept(layout, lookup, newest.number) else None
 
 
 def find_version_at(layout: Layout, lookup: Lookup, moment: datetime) -> LookupVersion | None:
-    """The version that was the newest one at ``moment`` (UTC), as far back as the log of the table goes. None: there
-    was none. Raises TableError.
+    """The version that was the newest one at ``moment`` (UTC) as it is declared, as far back as the log of the table
+    goes. None: there was none. Raises TableError.
     """
     uri = layout.lookup(lookup)
     if not exists(uri, layout.storage_options):
         return None
-    told = (one for one in open_table(uri, layout.storage_options).history() if _ROWS in one)
+    history = open_table(uri, layout.storage_options).history()
+    told = (one for one in history if one.get(_DECLARATION) == lookup.declaration)
     return next((found for one in told if (found := _version(one)).committed <= moment), None)
 
 
 def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
-    """The rows of a version, sorted. Raises TableError if it is no longer kept."""
+    """The rows of a version, sorted. A column that was declared since is null. Raises TableError if it is no longer
+    kept, or was read by a declaration with other keys or types.
+    """
     table = open_table(layout.lookup(lookup), layout.storage_options, number)
+    if not _is_readable(table, lookup, number):
+        raise TableError(
+            f"version {number} of lookup '{lookup.name}' was read by another declaration: its key, validity or types "
+            f"are not those of lookups/{lookup.name}.yaml"
+        )
     if not _is_whole(table):
         kept = duration_text(lookup.kept_for) if lookup.kept_for else "for ever"
         raise TableError(
             f"version {number} of lookup '{lookup.name}' is no longer kept: `keep` in lookups/{lookup.name}.yaml says "
             f"how long (now {kept}); a recompute of its hours uses the newest version"
         )
-    return table.to_pyarrow_table().select(list(lookup.columns)).cast(schema_of(lookup))
+    rows = table.to_pyarrow_table()
+    declared = schema_of(lookup)
+    there = [rows[of.name] if of.name in rows.column_names else pa.nulls(rows.num_rows, of.type) for of in declared]
+    return pa.table(there, declared.names).cast(declared)
 
 
 def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
-    """Whether the rows of a version can be read."""
+    """Whether the rows of a version can be read as the lookup is declared."""
     try:
-        return _is_whole(open_table(layout.lookup(lookup), layout.storage_options, number))
+        table = open_table(layout.lookup(lookup), layout.storage_options, number)
+        return _is_readable(table, lookup, number) and _is_whole(table)
     except TableError:
         return False
 
@@ -79,21 +105,28 @@ def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
 def open_versions(layout: Layout, lookup: Lookup) -> DeltaTable:
     """The table of versions as it is now, for ``commit_version``. Raises TableError."""
     uri, options = layout.lookup(lookup), layout.storage_options
-    return open_or_create(uri, options, "lookups", schema_of(lookup), PUBLISHED, f"rows of lookup {lookup.name}")
+    if not exists(uri, options):
+        open_or_create(uri, options, "lookups", schema_of(lookup), PUBLISHED, f"rows of lookup {lookup.name}")
+    return open_table(uri, options)
 
 
 def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.Table) -> LookupVersion:
     """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. Versions that
     were replaced longer ago than they are kept for are deleted. ``table`` was opened before the rows were read.
 
-    Raises TableError, and ConflictError when another process has committed since then.
+    All declarations of a lookup have one table, so no number comes twice. Raises TableError, and ConflictError when
+    another process has committed since then.
     """
-    newest = _newest(table)
-    if newest and is_same(read_version(layout, lookup, newest.number), rows):
+    newest = _newest(table, lookup)
+    is_there = newest is not None and is_kept(layout, lookup, newest.number)
+    if newest and is_there and is_same(read_version(layout, lookup, newest.number), rows):
         return newest
     number = table.version() + 1
-    commits.overwrite(table, rows, None, {"rows": rows.num_rows}, writers=[_CONTENT], sequence=number)
-    committed = _newest(table)
+    said = {"rows": rows.num_rows, "declaration": lookup.declaration}
+    commits.overwrite(
+        table, rows, None, said, writers=[_content(lookup), _meaning(lookup)], sequence=number, replaces_columns=True
+    )
+    committed = _newest(table, lookup)
     assert committed, "it has just been committed"
     if lookup.kept_for is not None:
         hours = max(KEPT_HOURS, math.ceil(lookup.kept_for / timedelta(hours=1)))
@@ -102,14 +135,30 @@ def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.T
     return committed
 
 
+def _content(lookup: Lookup) -> str:
+    return f"{_CONTENT}-{lookup.declaration}"
+
+
+def _meaning(lookup: Lookup) -> str:
+    said = json.dumps([lookup.key, lookup.valid_from, lookup.valid_to])
+    return f"{_MEANING}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+
+def _is_readable(table: DeltaTable, lookup: Lookup, number: int) -> bool:
+    """Whether the version ``number``, which ``table`` is open at, has the keys and types of ``lookup``."""
+    types = {column.name: column.type for column in pa.schema(table.schema().to_arrow())}
+    same = all(types.get(of.name, of.type) == of.type for of in schema_of(lookup))
+    return same and table.transaction_version(_meaning(lookup)) == number
+
+
 def _is_whole(table: DeltaTable) -> bool:
     """Whether a vacuum has left all its files."""
     files = file_system(table).get_file_info([add["path"] for add in pa.table(table.get_add_actions()).to_pylist()])
     return all(file.type == FileType.File for file in files)
 
 
-def _newest(table: DeltaTable) -> LookupVersion | None:
-    number = table.transaction_version(_CONTENT)
+def _newest(table: DeltaTable, lookup: Lookup) -> LookupVersion | None:
+    number = table.transaction_version(_content(lookup))
     if number is None:
         return None
     return _version(next(one for one in table.history() if one["version"] == number))

@@ -139,6 +139,9 @@ class Lookup(Declaration):
     most_rows: Annotated[int, pydantic.Field(ge=1)] = 1_000_000
     """The maximum number of rows. If the table has more, the refresh is refused."""
 
+    allow_empty: bool = False
+    """Whether the table may have no row with a key. Otherwise a refresh without one is refused, as a broken file is."""
+
     most_changed_hours: Annotated[int, pydantic.Field(ge=1)] = 1_000
     """The maximum number of published hours that are recomputed by themselves because rows have changed that their
     events met. If there are more, they stay `stale` until a person recomputes them, or allows more.

@@ -76,9 +76,12 @@ def overwrite(
     seen: Mapping[str, int] = NO_VERSIONS,
     writers: Sequence[str] = (),
     sequence: int = 0,
+    *,
+    replaces_columns: bool = False,
 ) -> None:
     """Replace the rows that fulfil ``predicate`` (None: all) by ``rows``, which keep their order. ``seen``,
-    ``writers``, ``sequence`` and errors are as in ``append``.
+    ``writers``, ``sequence`` and errors are as in ``append``. ``replaces_columns``: the table has those of
+    ``rows`` then.
     """
     properties = commit_properties(
         metadata, [*(Transaction(writer, sequence) for writer in writers), *transactions(seen)]
@@ -88,6 +91,7 @@ def overwrite(
             table,
             rows.combine_chunks(),  # delta-rs writes several pieces in any order
             mode="overwrite",
+            schema_mode="overwrite" if replaces_columns else None,
             predicate=predicate,
             commit_properties=properties,
             writer_properties=writer_properties(rows.schema, ROWS_IN_GROUP),

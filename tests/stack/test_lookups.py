@@ -133,7 +133,7 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
     assert "all values agree" in done.output, done.output
 
     # Spark's tasks read as this process does. What the hours were published with is no longer kept.
-    (of_plane,) = (Path(project.tables) / "lookups/plane").iterdir()
+    of_plane = Path(project.tables) / "lookups/plane"
     for file in DeltaTable(of_plane, version=newer.number).file_uris():
         Path(file).unlink()
     reasons = {one for hour, *_, one in met_planes(project) if hour < LAST}
@@ -285,7 +285,7 @@ def check_as_of(root: Path) -> None:
 
 def forget_second_version(project: Project, third: int) -> set[datetime]:
     """Delete the version that the second third of the flights met. Gives the hours that are blocked for that."""
-    (of_plane,) = (Path(project.tables) / "lookups/plane").iterdir()
+    of_plane = Path(project.tables) / "lookups/plane"
     for file in DeltaTable(of_plane, version=2).file_uris():
         Path(file).unlink()
     recompute(project, plan_range(project, HourRange(BASE, LAST)))
@@ -510,7 +510,7 @@ def test_a_changed_row_makes_the_hours_stale_whose_events_it_touches(tmp_path: P
     recompute(project, plan_range(project, HourRange(BASE, LAST)))
     write_planes(root, PLANES[:1])
     refresh(project, project.lookups["plane"], wall_clock)
-    for file in DeltaTable(next((Path(project.tables) / "lookups/plane").iterdir()), version=2).file_uris():
+    for file in DeltaTable(Path(project.tables) / "lookups/plane", version=2).file_uris():
         Path(file).unlink()
     run(root, "lookups", "--refresh")
     assert {hour for hour, state in states(project) if state == "stale"} == closed
@@ -536,6 +536,6 @@ def states(project: Project, metric: str = "by_maker") -> set[tuple[datetime, st
 
 def refreshed(project: Project, number: int) -> datetime:
     """When a version of the planes was committed (UTC)."""
-    history = DeltaTable(next((Path(project.tables) / "lookups/plane").iterdir())).history()
+    history = DeltaTable(Path(project.tables) / "lookups/plane").history()
     (told,) = [one["timestamp"] for one in history if one["version"] == number]
     return datetime.fromtimestamp(told / 1000, UTC)

@@ -1,6 +1,6 @@
 """A refresh reads the table that a lookup declares, and keeps each content as a version."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,12 @@ def test_only_another_content_is_another_version(tmp_path: Path) -> None:
         ("tail,maker,seats\nN1,A,many\n", {}, "planes.csv, line 2: got 'many' in the column 'seats'"),
         ("tail,maker,seats\nN1,A,1\nN1,B,2\n", {}, "several rows of tail 'N1'"),
         ("tail,maker,seats\nN1,A,1\nN2,B,2\n", {"most_rows": 1}, "has more than 1 rows"),
+        (
+            "tail,maker,seats\n",
+            {},
+            "has no row with a key, allowed is one or more: fill it, or declare allow_empty: true",
+        ),
+        ("tail,maker,seats\n,A,1\n", {}, "has no row with a key"),
     ],
 )
 def test_a_table_that_cannot_be_used_leaves_the_version_before(
@@ -132,6 +138,53 @@ def test_what_was_read_before_another_process_committed_is_read_again(
     assert state.version
     assert rows_of(project, state.version.number) == [PLANES[0], {**PLANES[1], "seats": 56}]
     assert (state.version.number, state.problem) == (1, None)
+
+
+def test_a_table_that_may_be_empty_is_taken_without_rows(tmp_path: Path) -> None:
+    project = declare(tmp_path, **write_csv(tmp_path), allow_empty=True)
+    refresh_plane(project)
+    (tmp_path / "planes.csv").write_text("tail,maker,seats\n")
+    state = refresh_plane(project)
+    assert state.version
+    assert (state.problem, state.version.number, state.version.rows) == (None, 2, 0)
+
+
+def test_no_number_stands_for_two_contents_when_the_declaration_changes(tmp_path: Path) -> None:
+    """A column is added and taken away again, and the key is another one, while the table changes."""
+    wide = {"tail": "string", "maker": "string", "seats": "int"}
+    declared: Sequence[Mapping[str, Any]] = [
+        {"columns": {"tail": "string", "seats": "int"}},
+        {"columns": wide},
+        {"columns": {"tail": "string", "seats": "int"}},
+        {"columns": wide, "key": "seats"},
+        {"columns": wide},
+    ]
+    contents: dict[int, list[dict[str, Any]]] = {}
+    for place, settings in enumerate(declared):
+        project = declare(tmp_path, **{**write_csv(tmp_path), **settings})
+        (tmp_path / "planes.csv").write_text(CSV.replace("55", f"{60 + place}"))
+        known = find_newest(Layout.of(project), project.lookups["plane"])
+        assert (known is None) == (place in (0, 1, 3)), "it was read as it is declared"
+        for _ in range(2):
+            version = refresh_plane(project).version
+            assert version
+            rows = rows_of(project, version.number)
+            assert contents.setdefault(version.number, rows) == rows
+    assert len(contents) == len(declared), "each content has one number"
+    assert sorted(contents) == list(contents), "numbers rise"
+
+    last = declare(tmp_path, **write_csv(tmp_path))
+    layout, plane = Layout.of(last), last.lookups["plane"]
+    numbers = list(contents)
+    assert [is_kept(layout, plane, number) for number in numbers] == [True, True, True, False, True]
+    assert rows_of(last, numbers[0]) == [{**row, "maker": None} for row in contents[numbers[0]]]
+    with pytest.raises(
+        TableError, match=f"version {numbers[3]} of lookup 'plane' was read by another declaration: its key"
+    ):
+        rows_of(last, numbers[3])
+    text = declare(tmp_path, **write_csv(tmp_path), columns={**wide, "seats": "string"})
+    assert not is_kept(layout, text.lookups["plane"], numbers[0])
+    assert find_newest(layout, text.lookups["plane"]) is None
 
 
 def test_the_newest_version_counts_if_others_commit_all_the_time(
