@@ -8,6 +8,7 @@ from docs.generate.markdown import code, heading, prose, table
 from docs.generate.markdown import page as whole_page
 from docs.generate.type_contract import ROWS, Row
 from hourline_core.formats.json.depth import DEEPEST
+from hourline_core.lookups.read_postgres import NUMERIC_DIGITS, POSTGRES_TYPES
 
 _INTRODUCTION = """
 A record's value is exactly one JSON object in UTF-8. These tables say which JSON values each declared type takes, and
@@ -103,6 +104,13 @@ counted from 0.
 """
 
 
+_POSTGRES = f"""
+A column of a [lookup](../guides/join.md) in PostgreSQL is of one of these types, or of a domain of one. All others are
+refused with a sentence: a view may convert them. A time without a zone is none of these, and neither is `infinity`, in
+whose place null is allowed. Of a `numeric`, {NUMERIC_DIGITS} digits behind the point are read for `int` and `long`.
+"""
+
+
 def page() -> str:
     """The page as Markdown. Raises LookupError if a type of the contract has no rules here, or the other way round."""
     if different := set(_RULES) ^ {row.declared for row in ROWS}:
@@ -117,6 +125,12 @@ def page() -> str:
         prose(_RECORDS),
         heading(2, "What each type takes"),
         *(text for declared, rules in _RULES.items() for text in _type(declared, rules)),
+        heading(2, "Columns of PostgreSQL"),
+        prose(_POSTGRES),
+        table(
+            ["PostgreSQL", "declared"],
+            [(code(name), ", ".join(map(code, of.declared))) for name, of in POSTGRES_TYPES.items()],
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from hourline_core.errors import TableError, first_line
 from hourline_core.lookups.read_csv import read_csv
+from hourline_core.lookups.read_postgres import read_postgres
 from hourline_core.lookups.rows import refuse_missing, schema_of_table
 from hourline_core.model.home_folder import expand_home
 from hourline_core.model.lookup import Lookup, TableKind
@@ -88,6 +89,7 @@ _READERS: Mapping[TableKind, Reader] = {
     "parquet": _read_parquet,
     "csv": _read_csv,
     "duckdb": _read_duckdb,
+    "postgresql": lambda lookup, root, options: read_postgres(lookup),
 }
 
 

@@ -17,7 +17,7 @@ from hourline_core.model.fields import FieldType
 from hourline_core.model.names import DerivedName, SourceName, refuse_same_names
 from hourline_core.model.times import Duration
 
-TableKind = Literal["delta", "parquet", "csv", "duckdb", "source"]
+TableKind = Literal["delta", "parquet", "csv", "duckdb", "postgresql", "source"]
 
 RECORD_KEY, EVENT_TIME, VALID_TO = "record.key", "event_time", "valid_to"
 """The names of columns that a source has as a table, beside its fields: the key of the record, of the source's
@@ -45,14 +45,36 @@ def _column_type(text: str) -> str:
 
 def _table(address: str) -> str:
     scheme = address.partition(":")[0] if ":" in address else ""
-    if scheme in ("postgresql", "postgres", "mysql", "sqlite"):
-        raise refuse(f"got the scheme '{scheme}', allowed are a path, the URI of a Delta table, duckdb: and source:")
+    if scheme in ("postgres", "mysql", "sqlite"):
+        raise refuse(
+            f"got the scheme '{scheme}', allowed are a path, the URI of a Delta table, duckdb:, postgresql: and source:"
+        )
+    if scheme == "postgresql":
+        return _postgresql(address)
     if scheme == "duckdb" and not (
         urlsplit(address).path.strip("/") and parse_qs(urlsplit(address).query).get("table")
     ):
         raise refuse(f"got {describe(address)}, allowed is duckdb:PATH?table=NAME")
     if scheme == "source" and not address.removeprefix(_SOURCE):
         raise refuse(f"got {describe(address)}, allowed is source:NAME, with the name of a source of this project")
+    return address
+
+
+def _postgresql(address: str) -> str:
+    """The URL is never shown if it has a password."""
+    allowed = "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"
+    try:
+        url = urlsplit(address)
+        options, has_password = parse_qs(url.query), url.password is not None
+    except ValueError:
+        raise refuse(f"got a URL that cannot be read, {allowed}") from None
+    if has_password or not {"password", "sslpassword"}.isdisjoint(options):
+        raise refuse(
+            f"got a URL with a password, {allowed}; give the password in the environment as PGPASSWORD, or in a file "
+            "that PGPASSFILE or &passfile= names"
+        )
+    if not options.get("table"):
+        raise refuse(f"got {describe(address)}, {allowed}")
     return address
 
 
@@ -96,9 +118,10 @@ class Lookup(Declaration):
     """A description for people."""
 
     table: Annotated[str, AfterValidator(_table)]
-    """The table: a file `….csv` or `….parquet` (`*` in its name means several), `duckdb:PATH?table=NAME`, the folder or
-    URI of a Delta table, or `source:NAME`. Paths are relative to the project. A CSV file has a header. Of a source, the
-    newest event of each key is the row (KTable).
+    """The table: a file `….csv` or `….parquet` (`*` in its name means several), `duckdb:PATH?table=NAME`,
+    `postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME`, the folder or URI of a Delta table, or `source:NAME`.
+    Paths are relative to the project. A CSV file has a header. Of a source, the newest event of each key is the row
+    (KTable).
     """
 
     key: Annotated[tuple[DerivedName, ...], BeforeValidator(_one_or_more), pydantic.Field(min_length=1)]
@@ -150,10 +173,9 @@ class Lookup(Declaration):
     @property
     def kind(self) -> TableKind:
         """What the table is."""
-        if self.table.startswith("duckdb:"):
-            return "duckdb"
-        if self.table.startswith(_SOURCE):
-            return "source"
+        for kind in ("duckdb", "postgresql", "source"):
+            if self.table.startswith(f"{kind}:"):
+                return kind
         ending = self.table.rpartition(".")[2].casefold()
         if ending == "csv":
             return "csv"

@@ -42,7 +42,13 @@ def test_a_mistake_has_its_line(declared: str, mistake: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("table", "allowed"),
     [
-        ("postgresql://you:secret@db/air?table=planes", "got the scheme 'postgresql'"),
+        ("postgres://you:secret@db/air?table=planes", "got the scheme 'postgres', allowed are a path"),
+        ("postgresql://you:secret@db/air?table=planes", "got a URL with a password, allowed is postgresql://USER@HOST"),
+        ("postgresql://you:@db/air?table=planes", "got a URL with a password"),
+        ("postgresql://you@db/air?table=planes&password=secret", "got a URL with a password"),
+        ("postgresql://you@db/air?sslpassword=secret&table=planes", "got a URL with a password"),
+        ("postgresql://[you:secret@db/air?table=planes", "got a URL that cannot be read"),
+        ("postgresql://you@db/air", "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"),
         ("duckdb:fleet.duckdb", "allowed is duckdb:PATH?table=NAME"),
     ],
 )
