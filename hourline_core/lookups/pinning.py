@@ -1,6 +1,7 @@
 """Which versions of its lookups a job or a micro-batch uses."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -64,15 +65,16 @@ def pin_used(newest: PinnedLookup, source: Source, hours: Collection[datetime] |
     uri, lookup, layout = newest.layout.progress(source), newest.lookup, newest.layout
     if not exists(uri, layout.storage_options):
         return newest
+    spans = Progress(open_table(uri, layout.storage_options)).versions_used(lookup.name, hours)
+    needed = {version for _, version, has_events in spans if has_events}
+    kept = {version for version in needed if is_kept(layout, lookup, version)}
+    # Repeated events of the hours may be of other versions, and are read, too. The oldest versions are deleted first.
+    others = sorted({version for _, version, _ in spans} - needed)
+    kept.update(others[bisect_left(others, True, key=lambda version: is_kept(layout, lookup, version)) :])
     used, forgotten, first = list[tuple[int, int]](), list[tuple[int, int]](), 0
-    known: dict[int, bool] = {}
-    progress = Progress(open_table(uri, layout.storage_options))
-    for last, version, has_events in progress.versions_used(lookup.name, hours):
-        if has_events and version not in known:
-            known[version] = is_kept(layout, lookup, version)
-        is_forgotten = not known.get(version, True)
-        used.append((last, newest.version if is_forgotten else version))
-        if is_forgotten:
+    for last, version, has_events in spans:
+        used.append((last, version if version in kept else newest.version))
+        if has_events and version not in kept:
             since, _ = forgotten.pop() if forgotten and forgotten[-1][1] == first - 1 else (first, last)
             forgotten.append((since, last))
         first = last + 1

@@ -1,5 +1,6 @@
 """Which versions of lookups a micro-batch and a job use."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,20 +8,26 @@ import pytest
 
 from hourline_core.errors import TableError, UsageError
 from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.progress import Progress
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
 from hourline_core.lookups.as_of import pin_as_of
+from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.pinning import (
     RefreshedLookups,
     find_pinned,
     pin_newest,
     pin_recorded,
+    pin_used,
     versions_of,
     versions_text,
 )
 from hourline_core.model import Source
 from hourline_core.model.hours import wall_clock
+from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
 from hourline_core.storage.vacuum import vacuum
-from hourline_core.storage.version_retention import KEPT_HOURS
+from hourline_core.storage.version_retention import KEPT_HOURS, STREAMED
 from tests.unit.lookups.test_refresh import CSV, NOON, declare, refresh_plane, write_csv
 
 SOURCE = Source.model_validate(
@@ -101,6 +108,32 @@ def test_a_job_can_use_the_versions_of_an_earlier_time(tmp_path: Path) -> None:
         Path(file).unlink()
     with pytest.raises(UsageError, match="or that version is no longer kept"):
         pin(known[0].committed.isoformat())
+
+
+def test_events_of_versions_that_are_no_longer_kept_are_told_with_their_sequences(tmp_path: Path) -> None:
+    project = declare(tmp_path, **write_csv(tmp_path), on_change="keep")
+    layout, plane = Layout.of(project), project.lookups["plane"]
+    # One micro-batch uses each version. Only the last one has events that count in the hour after NOON.
+    table = open_or_create(layout.progress(SOURCE), {}, "progress", PROGRESS_SCHEMA, STREAMED, "progress of flights")
+    later = NOON + timedelta(hours=1)
+    for sequence in range(1, 5):
+        (tmp_path / "planes.csv").write_text(CSV.replace("55", f"{sequence}"))
+        version = refresh_plane(project).version
+        assert version
+        hour = HourEvents(later if sequence == 4 else NOON, 1, 0)
+        used = {"plane": version.number}
+        row = ProgressRow(sequence, "id", "t", (), RecordCounts(), (hour,), (), None, NOON, NOON, lookups=used)
+        Progress(table).finish([row], {})
+    newest = PinnedLookup(plane, layout, 4)
+    assert pin_used(newest, SOURCE, None).used == ((1, 1), (2, 2), (3, 3), (4, 4))
+    assert versions_text({"plane": pin_used(newest, SOURCE, None), "other": newest}) == '{"other": 4}'
+
+    for number in (1, 2):
+        for file in open_table(layout.lookup(plane), {}, number).file_uris():
+            Path(file).unlink()
+    expected = replace(newest, used=((1, 4), (2, 4), (3, 3), (4, 4)))
+    assert pin_used(newest, SOURCE, [NOON]) == replace(expected, forgotten=((0, 2),))
+    assert pin_used(newest, SOURCE, [later]) == expected, "repeated events of the hour can be read"
 
 
 def test_without_any_version_the_sentence_says_why(tmp_path: Path) -> None:
