@@ -95,6 +95,7 @@ Rows = list[tuple[Any, ...]]
 
 def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_project(tmp_path / "air", FILES)
+    write_planes(root, PLANES)
     project = import_flights(root)
     assert read(project, "by_maker") == expected(always(PLANES))
     assert read(project, "by_upper") == expected(always(PLANES), upper=True)
@@ -257,6 +258,27 @@ def test_events_keep_the_rows_of_their_micro_batches(
     assert {hour for hour, state in states(load_project(root)) if state == "stale"} == closed - needing
 
 
+def test_imported_events_keep_the_rows_of_their_import(tmp_path: Path) -> None:
+    kept = f"{FILES['lookups/plane.yaml'].rstrip()}\n        on_change: keep\n"
+    root = write_project(tmp_path / "air", {**FILES, "lookups/plane.yaml": kept})
+    half = len(FLIGHTS) // 2
+    leased = [*PLANES[:2], {**PLANES[2], "maker": "Bombardier", "seats": 70}]
+    for name, flights, planes in (("a.jsonl", FLIGHTS[:half], PLANES), ("b.jsonl", FLIGHTS[half:], leased)):
+        write_planes(root, planes)
+        refresh(load_project(root), load_project(root).lookups["plane"], wall_clock)
+        project = import_flights(root, flights, name)
+
+    def planes_of(number: int) -> list[dict[str, Any]]:
+        return PLANES if number < half else leased
+
+    write_planes(root, PLANES[:1])
+    refresh(project, project.lookups["plane"], wall_clock)
+    recompute(project, plan(project))
+    assert {state for hour, state in states(project) if hour < LAST} == {"final"}
+    assert read(project, "by_maker") == expected(planes_of)
+    assert read(project, "by_upper") == expected(planes_of, upper=True)
+
+
 def check_told_versions(project: Project, third: int) -> None:
     """Each event of the first hour is told with the version that its micro-batch used."""
     with serving_layer.connect(project) as connection:
@@ -311,12 +333,11 @@ def recompute_as_of(root: Path, token: str) -> None:
     assert done.exit_code == 0, done.output
 
 
-def import_flights(root: Path) -> Project:
-    """The project in ``root``, whose sources have all flights."""
-    write_planes(root, PLANES)
+def import_flights(root: Path, flights: Iterable[Mapping[str, Any]] = FLIGHTS, name: str = "history.jsonl") -> Project:
+    """The project in ``root``, whose sources have these flights from a file, too."""
     project = load_project(root)
-    history = root / "history.jsonl"
-    history.write_text("".join(json.dumps({**flight, "at": iso_text(flight["at"])}) + "\n" for flight in FLIGHTS))
+    history = root / name
+    history.write_text("".join(json.dumps({**flight, "at": iso_text(flight["at"])}) + "\n" for flight in flights))
     with lease(project.workspace, "speed"), speed_session(project) as spark:
         for source in project.sources.values():
             import_files(spark, project, source, find_history(project, source, [str(history)]))
@@ -449,6 +470,7 @@ def find(planes: list[dict[str, Any]], tail: str | None, time: datetime) -> dict
 def test_a_changed_row_makes_the_hours_stale_whose_events_it_touches(tmp_path: Path) -> None:
     files = {name: text for name, text in FILES.items() if "upper" not in name}
     root = write_project(tmp_path / "air", {**files, "metrics/total.yaml": "source: flights\nmeasures: {all: count}\n"})
+    write_planes(root, PLANES)
     project = import_flights(root)
     recompute(project, plan(project))
     assert plan(project) == []
