@@ -29,15 +29,14 @@ _PARTS_OF_PLACE = {
     "rejected": 2,
     "quarantine": 2,
     "progress": 2,
+    "lookups": 2,
     "decoded": 3,
-    "lookups": 3,
     "provisional": 3,
     "staged": 3,
     "final": 3,
 }
-"""By kind of table, the number of names in its place: the kind, and then the source, or the metric or lookup and its
-declaration.
-Tables of other kinds have only that.
+"""By kind of table, the number of names in its place: the kind, and then the source or lookup, or the metric and its
+declaration. Tables of other kinds have only that.
 """
 
 _PIECE = 1024 * 1024

@@ -10,12 +10,13 @@ from hourline import load_project
 from hourline_core.ledger.layout import EVENT_SCHEMA, REJECTED_SCHEMA, Layout
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.ledger.snapshot import take_snapshot
+from hourline_core.model import Lookup
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.data_files import path_of, place_of
 from hourline_core.storage.version_retention import STREAMED
 from tests.support.project_files import write_project
 
-KINDS = ["events", "rejected", "progress", "provisional", "staged", "final", "coverage", "drift", "quality"]
+KINDS = ["events", "rejected", "progress", "lookups", "provisional", "staged", "final", "coverage", "drift", "quality"]
 
 names = st.sampled_from([*KINDS, "clicks"])
 roots = st.lists(names, min_size=1, max_size=3).map(lambda folders: f"/{'/'.join(folders)}")
@@ -25,6 +26,13 @@ roots = st.lists(names, min_size=1, max_size=3).map(lambda folders: f"/{'/'.join
 def test_a_table_of_a_source(root: str, source: str) -> None:
     for kind in ("events", "rejected", "progress"):
         assert place_of(f"{root}/{kind}/{source}/", kind) == f"{kind}/{source}"
+
+
+@given(roots, names)
+def test_a_table_of_a_lookup(root: str, name: str) -> None:
+    columns = {"table": "planes.csv", "key": "tail", "columns": {"tail": "string"}}
+    lookup = Lookup.model_validate({"name": name, **columns})
+    assert place_of(Layout(root).lookup(lookup), "lookups") == f"lookups/{name}"
 
 
 @given(roots, names)
