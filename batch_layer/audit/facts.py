@@ -79,11 +79,15 @@ class DecodedCounts:
 def count_in_spans(
     connection: duckdb.DuckDBPyConnection, source: Source, hours: Sequence[datetime], spans: Iterable[tuple[int, int]]
 ) -> dict[datetime, int]:
-    """By hour of ``hours``, which are sorted, the number of archived events whose sequences are in ``spans``."""
+    """By hour of ``hours``, which are sorted, the number of archived events whose sequences are in ``spans``,
+    without duplicates.
+    """
     within = " OR ".join(f"sequence BETWEEN {first} AND {last}" for first, last in spans)
     rows = connection.execute(f"""
         SELECT hour, count(*) FROM hourline.events_{source.name}
-        WHERE hour BETWEEN {literal(hours[0])} AND {literal(hours[-1])} AND ({within}) GROUP BY hour""").fetchall()
+        WHERE hour BETWEEN {literal(hours[0])} AND {literal(hours[-1])} AND ({within})
+          AND NOT duplicate
+        GROUP BY hour""").fetchall()
     return dict(rows)
 
 

@@ -8,7 +8,7 @@ import duckdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch_layer.audit.facts import count_archived
+from batch_layer.audit.facts import count_archived, count_in_spans
 from hourline_core.model import EventTime, Field, Source
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(3)]
@@ -56,6 +56,7 @@ def test_the_archive_is_counted_as_a_naive_pass_counts_it(rows: list[Row]) -> No
                 [of.hour, time, of.duplicate, of.sequence, of.shop],
             )
         found = count_archived(connection, SOURCE, wanted, 2)
+        in_spans = count_in_spans(connection, SOURCE, HOURS[:2], [(1, 1), (3, 3)])
     read = [of for of in rows if of.hour in wanted and of.sequence <= 2]
     strays = [of for of in read if of.after is None or not timedelta(0) <= of.after < timedelta(hours=1)]
     assert +Counter(found.events) == Counter(of.hour for of in read if not of.duplicate)
@@ -63,3 +64,5 @@ def test_the_archive_is_counted_as_a_naive_pass_counts_it(rows: list[Row]) -> No
     assert +Counter(found.strays) == Counter(of.hour for of in strays)
     assert +Counter(found.without["shop"]) == Counter(of.hour for of in read if of.shop is None)
     assert {*found.events} == {of.hour for of in read}
+    lost = [of for of in rows if of.hour in HOURS[:2] and of.sequence != 2 and not of.duplicate]
+    assert in_spans == Counter(of.hour for of in lost), "no result depends on the version of a repeated event"
