@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
@@ -30,6 +31,13 @@ _COLUMN_TYPES = (*(name for name in SPARK_TYPES if name != "json"), "decimal(p,s
 _SHORTEST = timedelta(seconds=1)
 _SOURCE = "source:"
 _KEPT = timedelta(days=7)
+_POSTGRESQL = "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"
+_PASSWORD = (
+    f"got a URL with a password, or with a ':' before an '@', {_POSTGRESQL}; give the password in the environment as "
+    "PGPASSWORD, or in a file that PGPASSFILE or &passfile= names, and write another '@' as %40"
+)
+_MAY_HAVE_PASSWORD = re.compile(r"^[a-z][a-z0-9+.-]*:[^@]*:[^@]*@|://[^@]*:[^@]*@|[?&](ssl)?password=", re.IGNORECASE)
+"""A URL of any scheme that has a password, also one with ``/``, ``?`` or ``#`` in it, which no URL allows."""
 
 
 def _one_or_more(value: Any) -> Any:
@@ -44,11 +52,18 @@ def _column_type(text: str) -> str:
 
 
 def _table(address: str) -> str:
-    scheme = address.partition(":")[0] if ":" in address else ""
-    if scheme in ("postgres", "mysql", "sqlite"):
+    # Before anything else: whoever parses it may take a part of the password for something that can be shown.
+    if _MAY_HAVE_PASSWORD.search(address):
+        raise refuse(_PASSWORD)
+    written = address.partition(":")[0] if ":" in address else ""
+    scheme = written.casefold()
+    if scheme.partition("+")[0] in ("postgres", "mysql", "sqlite") or scheme.startswith("postgresql+"):
         raise refuse(
-            f"got the scheme '{scheme}', allowed are a path, the URI of a Delta table, duckdb:, postgresql: and source:"
+            f"got the scheme '{written}', allowed are a path, the URI of a Delta table, duckdb:, postgresql: and "
+            "source:"
         )
+    if scheme in ("postgresql", "duckdb", "source") and written != scheme:
+        raise refuse(f"got the scheme '{written}', allowed is {scheme}: in lower case")
     if scheme == "postgresql":
         return _postgresql(address)
     if scheme == "duckdb" and not (
@@ -62,19 +77,14 @@ def _table(address: str) -> str:
 
 def _postgresql(address: str) -> str:
     """The URL is never shown if it has a password."""
-    allowed = "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"
     try:
-        url = urlsplit(address)
-        options, has_password = parse_qs(url.query), url.password is not None
+        options = parse_qs(urlsplit(address).query)
     except ValueError:
-        raise refuse(f"got a URL that cannot be read, {allowed}") from None
-    if has_password or not {"password", "sslpassword"}.isdisjoint(options):
-        raise refuse(
-            f"got a URL with a password, {allowed}; give the password in the environment as PGPASSWORD, or in a file "
-            "that PGPASSFILE or &passfile= names"
-        )
-    if not options.get("table"):
-        raise refuse(f"got {describe(address)}, {allowed}")
+        raise refuse(f"got a URL that cannot be read, {_POSTGRESQL}") from None
+    if not {"password", "sslpassword"}.isdisjoint(options):
+        raise refuse(_PASSWORD)
+    if not address.startswith("postgresql://") or not options.get("table"):
+        raise refuse(f"got {describe(address)}, {_POSTGRESQL}")
     return address
 
 

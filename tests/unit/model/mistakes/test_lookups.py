@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hourline_core.errors import DeclarationError
-from hourline_core.model import load_project
+from hourline_core.model import Lookup, load_project
 from tests.support.project_files import write_project
 
 SOURCE = """
@@ -42,12 +42,29 @@ def test_a_mistake_has_its_line(declared: str, mistake: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("table", "allowed"),
     [
-        ("postgres://you:secret@db/air?table=planes", "got the scheme 'postgres', allowed are a path"),
-        ("postgresql://you:secret@db/air?table=planes", "got a URL with a password, allowed is postgresql://USER@HOST"),
+        ("postgres://you@db/air?table=planes", "got the scheme 'postgres', allowed are a path"),
+        ("MySQL://you@db/air?table=planes", "got the scheme 'MySQL', allowed are a path"),
+        ("postgresql+psycopg2://you@db/air?table=planes", "got the scheme 'postgresql+psycopg2', allowed are a path"),
+        ("Postgresql://you@db/air?table=planes", "got the scheme 'Postgresql', allowed is postgresql: in lower case"),
+        ("DUCKDB:fleet.duckdb?table=planes", "got the scheme 'DUCKDB', allowed is duckdb: in lower case"),
+        ("postgresql:you@db/air?table=planes", "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"),
+        ("postgresql://you:secret@db/air?table=planes", "got a URL with a password"),
+        ("postgres://you:secret@db/air?table=planes", "got a URL with a password"),
+        ("postgresql+psycopg2://you:secret@db/air?table=planes", "got a URL with a password"),
+        ("Postgresql://you:secret@db/air?table=planes", "got a URL with a password"),
+        ("postgresql:you:secret@db/air?table=planes", "got a URL with a password"),
+        ("jdbc:postgresql://you:secret@db/air?table=planes", "got a URL with a password"),
+        ("jdbc:postgresql://db/air?user=you&password=secret", "got a URL with a password"),
+        ("https://you:secret@host/planes", "got a URL with a password"),
+        ("'postgresql://you:se/secret@db/air?table=planes'", "got a URL with a password"),
+        ("'postgresql://you:se#secret@db/air?table=planes'", "got a URL with a password"),
+        ("'postgresql://you:se?secret@db/air?table=planes'", "got a URL with a password"),
+        ("'postgresql://you:se@secret@db/air?table=planes'", "got a URL with a password"),
+        ("'postgresql://you:@secret@db/air?table=planes'", "got a URL with a password"),
         ("postgresql://you:@db/air?table=planes", "got a URL with a password"),
         ("postgresql://you@db/air?table=planes&password=secret", "got a URL with a password"),
         ("postgresql://you@db/air?sslpassword=secret&table=planes", "got a URL with a password"),
-        ("postgresql://[you:secret@db/air?table=planes", "got a URL that cannot be read"),
+        ("postgresql://[you@db/air?table=planes", "got a URL that cannot be read"),
         ("postgresql://you@db/air", "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"),
         ("duckdb:fleet.duckdb", "allowed is duckdb:PATH?table=NAME"),
     ],
@@ -61,6 +78,22 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password(
         load_project(write_project(tmp_path, files))
     assert allowed in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "postgresql://you@db:5432/air?table=public.planes&sslmode=require",
+        "postgresql://db:5432/air?table=planes",
+        "postgresql:///air?host=/run/postgresql&table=planes",
+        "s3://fleet/planes",
+        "abfss://fleet@account.dfs.core.windows.net/planes",
+        "duckdb:fleet.duckdb?table=planes",
+        "data/2024-01-01T10:00:00@home",
+    ],
+)
+def test_an_address_without_a_password_is_taken_as_it_is(table: str) -> None:
+    assert Lookup.model_validate({"name": "plane", "table": table, "key": "k", "columns": {"k": "int"}}).table == table
 
 
 @pytest.mark.parametrize(
