@@ -1,7 +1,6 @@
 """Which versions of its lookups a job or a micro-batch uses."""
 
 import json
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +10,7 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.refresh import LookupState, read_state, refresh
-from hourline_core.lookups.versions import find_newest, is_kept
+from hourline_core.lookups.versions import find_kept, find_newest, is_kept
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock
 from hourline_core.storage.opening import exists, open_table
@@ -68,9 +67,8 @@ def pin_used(newest: PinnedLookup, source: Source, hours: Collection[datetime] |
     spans = Progress(open_table(uri, layout.storage_options)).versions_used(lookup.name, hours)
     needed = {version for _, version, has_events in spans if has_events}
     kept = {version for version in needed if is_kept(layout, lookup, version)}
-    # Repeated events of the hours may be of other versions, and are read, too. The oldest versions are deleted first.
-    others = sorted({version for _, version, _ in spans} - needed)
-    kept.update(others[bisect_left(others, True, key=lambda version: is_kept(layout, lookup, version)) :])
+    # Repeated events of the hours may be of other versions, and are read, too.
+    kept |= find_kept(layout, lookup, {version for _, version, _ in spans} - needed)
     used, forgotten, first = list[tuple[int, int]](), list[tuple[int, int]](), 0
     for last, version, has_events in spans:
         used.append((last, version if version in kept else newest.version))

@@ -1,7 +1,7 @@
 """Which versions of lookups a micro-batch and a job use."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,8 @@ from hourline_core.lookups.pinning import (
     versions_of,
     versions_text,
 )
-from hourline_core.model import Source
+from hourline_core.lookups.versions import read_version
+from hourline_core.model import Project, Source
 from hourline_core.model.hours import wall_clock
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.opening import open_table
@@ -114,16 +115,12 @@ def test_events_of_versions_that_are_no_longer_kept_are_told_with_their_sequence
     project = declare(tmp_path, **write_csv(tmp_path), on_change="keep")
     layout, plane = Layout.of(project), project.lookups["plane"]
     # One micro-batch uses each version. Only the last one has events that count in the hour after NOON.
-    table = open_or_create(layout.progress(SOURCE), {}, "progress", PROGRESS_SCHEMA, STREAMED, "progress of flights")
     later = NOON + timedelta(hours=1)
     for sequence in range(1, 5):
         (tmp_path / "planes.csv").write_text(CSV.replace("55", f"{sequence}"))
         version = refresh_plane(project).version
         assert version
-        hour = HourEvents(later if sequence == 4 else NOON, 1, 0)
-        used = {"plane": version.number}
-        row = ProgressRow(sequence, "id", "t", (), RecordCounts(), (hour,), (), None, NOON, NOON, lookups=used)
-        Progress(table).finish([row], {})
+        use(project, sequence, version.number, later if sequence == 4 else NOON)
     newest = PinnedLookup(plane, layout, 4)
     assert pin_used(newest, SOURCE, None).used == ((1, 1), (2, 2), (3, 3), (4, 4))
     assert versions_text({"plane": pin_used(newest, SOURCE, None), "other": newest}) == '{"other": 4}'
@@ -134,6 +131,34 @@ def test_events_of_versions_that_are_no_longer_kept_are_told_with_their_sequence
     expected = replace(newest, used=((1, 4), (2, 4), (3, 3), (4, 4)))
     assert pin_used(newest, SOURCE, [NOON]) == replace(expected, forgotten=((0, 2),))
     assert pin_used(newest, SOURCE, [later]) == expected, "repeated events of the hour can be read"
+
+
+def test_versions_of_another_key_are_not_taken_for_kept_ones(tmp_path: Path) -> None:
+    """The key changes to and fro. Only repeated events are of the versions before the last one."""
+    keys = ["tail", "seats", "tail", "seats", "tail"]
+    last, used = NOON + timedelta(hours=len(keys)), []
+    for place, key in enumerate(keys, start=1):
+        project = declare(tmp_path, **write_csv(tmp_path), key=key, on_change="keep")
+        (tmp_path / "planes.csv").write_text(CSV.replace("55", f"{place}"))
+        version = refresh_plane(project).version
+        assert version
+        use(project, place, version.number, last if place == len(keys) else NOON)
+        used.append(version.number)
+    layout, plane = Layout.of(project), project.lookups["plane"]
+    pinned = pin_used(PinnedLookup(plane, layout, used[-1]), SOURCE, [last])
+    readable = [number if key == "tail" else used[-1] for number, key in zip(used, keys, strict=True)]
+    assert [number for _, number in pinned.used] == readable
+    for _, number in pinned.used:
+        assert read_version(layout, plane, number).num_rows == 2
+
+
+def use(project: Project, sequence: int, version: int, hour: datetime) -> None:
+    """Finish a micro-batch that used a version of the lookup, with an event of ``hour``."""
+    uri = Layout.of(project).progress(SOURCE)
+    table = open_or_create(uri, {}, "progress", PROGRESS_SCHEMA, STREAMED, "progress of flights")
+    hours, used = (HourEvents(hour, 1, 0),), {"plane": version}
+    row = ProgressRow(sequence, "id", "t", (), RecordCounts(), hours, (), None, NOON, NOON, lookups=used)
+    Progress(table).finish([row], {})
 
 
 def test_without_any_version_the_sentence_says_why(tmp_path: Path) -> None:
