@@ -129,14 +129,17 @@ def open_versions(layout: Layout, lookup: Lookup) -> DeltaTable:
 
 
 def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.Table) -> LookupVersion:
-    """The newest version, which has the sorted ``rows``: a new one, unless the one before has the same. Versions that
-    were replaced longer ago than they are kept for are deleted. ``table`` was opened before the rows were read.
+    """The newest version, which has the sorted ``rows``: a new one, unless the last one of the table is of this
+    declaration and has the same. Versions that were replaced longer ago than they are kept for are deleted. ``table``
+    was opened before the rows were read.
 
     All declarations of a lookup have one table, so no number comes twice. Raises TableError, and ConflictError when
     another process has committed since then.
     """
     newest = _newest(table, lookup)
-    is_there = newest is not None and is_kept(layout, lookup, newest.number)
+    # Files that another declaration has replaced count as unused since then, so a vacuum would delete them.
+    is_last = newest is not None and newest.number == _last_content(table)
+    is_there = newest is not None and is_last and is_kept(layout, lookup, newest.number)
     if newest and is_there and is_same(read_version(layout, lookup, newest.number), rows):
         return newest
     number = table.version() + 1
@@ -180,6 +183,11 @@ def _newest(table: DeltaTable, lookup: Lookup) -> LookupVersion | None:
     if number is None:
         return None
     return _version(next(one for one in table.history() if one["version"] == number))
+
+
+def _last_content(table: DeltaTable) -> int | None:
+    """The number of the last version that any declaration has read."""
+    return next((one["version"] for one in table.history() if _ROWS in one), None)
 
 
 def _version(told: Mapping[str, Any]) -> LookupVersion:

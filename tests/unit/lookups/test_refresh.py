@@ -19,6 +19,7 @@ from hourline_core.lookups.rows import LookupRows
 from hourline_core.lookups.versions import find_newest, is_kept, read_version
 from hourline_core.model import Lookup, Project, Settings
 from hourline_core.storage.opening import open_table
+from hourline_core.storage.vacuum import vacuum
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PLANES: list[dict[str, Any]] = [
@@ -185,6 +186,22 @@ def test_no_number_stands_for_two_contents_when_the_declaration_changes(tmp_path
     text = declare(tmp_path, **write_csv(tmp_path), columns={**wide, "seats": "string"})
     assert not is_kept(layout, text.lookups["plane"], numbers[0])
     assert find_newest(layout, text.lookups["plane"]) is None
+
+
+def test_a_version_that_is_used_again_is_kept_as_the_newest_one(tmp_path: Path) -> None:
+    """A column is added, and taken away again."""
+    narrow = {"columns": {"tail": "string", "seats": "int"}}
+    before, used = [declare(tmp_path, **write_csv(tmp_path), **settings) for settings in (narrow, {})], list[int]()
+    for project in (*before, before[0], before[0]):
+        version = refresh_plane(project).version
+        assert version
+        used.append(version.number)
+    first, _, again, last = used
+    assert rows_of(before[0], again) == rows_of(before[0], first)
+    assert again == last, "equal content makes no version otherwise"
+    layout, plane = Layout.of(before[0]), before[0].lookups["plane"]
+    vacuum(open_table(layout.lookup(plane), {}), 0)  # as if `keep` had ended for all that was replaced
+    assert [is_kept(layout, plane, number) for number in used] == [False, False, True, True]
 
 
 def test_the_newest_version_counts_if_others_commit_all_the_time(
