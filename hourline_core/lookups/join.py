@@ -18,9 +18,13 @@ from hourline_core.model import Lookup
 from hourline_core.sql.literals import identifier
 
 _MOST_VERSIONS = 2
-"""The number of versions of a lookup that a process holds at least: tasks of two micro-batches may run at once."""
+"""The number of versions of a lookup that a process holds: tasks of two micro-batches may run at once."""
 _MOST_BYTES = 64 << 20
-"""The maximum size of all versions of a lookup, if there are more. Events of an hour may be of several versions."""
+"""The maximum size of all versions of a lookup with ``used`` ones, if there are more: events of an hour may be of
+several.
+"""
+_BYTES_OF_A_VERSION = 8 << 10
+"""The size of a version without rows. The objects of 100 small rows take more memory than their values."""
 _MOMENT = pa.timestamp("us", tz="UTC")
 Hashes = npt.NDArray[np.uint64]
 EVER, NEVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -77,6 +81,8 @@ class LoadedLookup:
         """The hashes of the keys, in order. Few events are compared with the rows of their hashes alone."""
         equal = [f"e.{identifier(name)} = l.{identifier(name)}" for name in names]
         valid = ["l.first <= e.at", "e.at < l.end"] if self._at_times else []
+        self.size = _BYTES_OF_A_VERSION + self.rows.nbytes + self._keys.nbytes + 2 * self._hashes.nbytes
+        """The memory that it takes, in bytes, or somewhat more: its keys may be those of the rows."""
         self._sql = f"SELECT e.number, l.place FROM events e JOIN keys l ON {' AND '.join([*equal, *valid])}"
 
     def find(
@@ -185,7 +191,8 @@ def load(pinned: PinnedLookup) -> LoadedLookup:
         if pinned.version not in versions:
             rows = read_version(pinned.layout, lookup, pinned.version)
             versions[pinned.version] = LoadedLookup(lookup, rows)
-            while len(versions) > _MOST_VERSIONS and sum(one.rows.nbytes for one in versions.values()) > _MOST_BYTES:
+            most_bytes = _MOST_BYTES if pinned.used else 0
+            while len(versions) > _MOST_VERSIONS and sum(one.size for one in versions.values()) > most_bytes:
                 versions.popitem(last=False)
         versions.move_to_end(pinned.version)
         return versions[pinned.version]

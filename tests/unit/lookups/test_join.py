@@ -1,6 +1,7 @@
 """Events find the rows of lookups that a naive pass finds, where tasks evaluate expressions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -176,22 +177,28 @@ def test_a_key_of_another_type_is_not_native() -> None:
     assert native_lookups(source, [column.sql]) is None
 
 
-def test_two_versions_of_a_lookup_are_held_and_more_if_they_are_small(
+def test_two_versions_of_a_lookup_are_held_and_more_if_events_keep_theirs_and_they_are_small(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(join, "_MOST_BYTES", 0)
     layout = Layout(str(tmp_path))
     for value in range(3):
         row = {"k": "a", "l": 1, "since": None, "until": None, "v": value}
         commit_version(
             layout, LATEST, open_versions(layout, LATEST), take_rows(LATEST, pa.Table.from_pylist([row], READ)).rows
         )
-    pinned = [PinnedLookup(LATEST, layout, version) for version in (1, 2, 3)]
+    used = ((1, 1), (2, 2))
+    kept = [PinnedLookup(LATEST, layout, version, used) for version in (1, 2, 3)]
+    for most, pinned in (1 << 30, [replace(one, used=()) for one in kept]), (0, kept), (20_000, kept):
+        monkeypatch.setattr(join, "_MOST_BYTES", most)
+        assert_two_are_held(pinned)
+    monkeypatch.setattr(join, "_MOST_BYTES", 30_000)
+    loaded = [join.load(one) for one in kept]
+    assert [join.load(one) for one in kept] == loaded
+
+
+def assert_two_are_held(pinned: Sequence[PinnedLookup]) -> None:
     loaded = [join.load(one) for one in pinned]
     assert [one.rows["v"].to_pylist() for one in loaded] == [[0], [1], [2]]
     assert join.load(pinned[2]) is loaded[2]
     assert join.load(pinned[1]) is loaded[1]
     assert join.load(pinned[0]) is not loaded[0]
-    monkeypatch.setattr(join, "_MOST_BYTES", 1_000)
-    loaded = [join.load(one) for one in pinned]
-    assert [join.load(one) for one in pinned] == loaded
