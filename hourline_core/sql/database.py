@@ -57,10 +57,15 @@ def open_database(
     snapshot, parts, connection = opened.snapshot, opened.parts, cursor_of(opened.database)
     try:
         with naming_damage(project, snapshot, opened.taken + timedelta(hours=KEPT_HOURS), clock):
-            if needed is None:
-                parts.attach_all(connection)
-            else:
-                parts.attach(connection, needed(snapshot) if callable(needed) else needed)
+            try:
+                if needed is None:
+                    parts.attach_all(connection)
+                else:
+                    parts.attach(connection, needed(snapshot) if callable(needed) else needed)
+            except BaseException:
+                # Functions are part of no transaction, so those that were made are still there.
+                newest.forget(opened.database)
+                raise
             yield connection, snapshot
     finally:
         connection.close()

@@ -73,3 +73,9 @@ class SharedSnapshot:
                 opened = Opened(snapshot, taken, *attachable(snapshot, taken))
             self._last = _Last(project, clock, began, opened)
             return opened
+
+    def forget(self, database: duckdb.DuckDBPyConnection) -> None:
+        """Give ``database`` to nobody else, since a part of it could not be attached. The next reader gets another."""
+        with self._lock:
+            if self._last and self._last.opened.database is database:
+                self._last = None

@@ -4,15 +4,20 @@ import statistics
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import serving_layer
+from hourline_core.aggregates.user_classes.code import UnusableClassError, function_of
 from hourline_core.aggregates.user_classes.measure_class import load_class
+from hourline_core.errors import SetupError
 from hourline_core.model import Metric, UserMeasure
+from hourline_core.sql import user_functions
+from hourline_core.sql.database import FUNCTIONS, open_database
+from hourline_core.sql.shared_snapshot import SharedSnapshot
 from serving_layer.export import export
 from serving_layer.reports.lineage import explain_number
 from serving_layer.script import script
@@ -65,6 +70,24 @@ def visits(tmp_path: Path) -> Visits:
     visits.publish(0, 1)
     visits.micro_batch(*(Visit(1, "a", number) for number in (5, 500, 50)), Visit(2, None, 7))
     return visits
+
+
+def test_a_class_that_cannot_be_used_is_told_each_time(visits: Visits, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(measure: UserMeasure) -> NoReturn:
+        raise UnusableClassError("its package is not installed")
+
+    newest = SharedSnapshot()
+    with monkeypatch.context() as patch:
+        patch.setattr(user_functions, "load_class", refuse)
+        for _ in range(2):
+            with (
+                pytest.raises(SetupError, match="the measure 'spread' cannot be used here: its package is not"),
+                open_database(visits.project, needed={FUNCTIONS}, newest=newest),
+            ):
+                pass
+    with open_database(visits.project, needed={FUNCTIONS}, newest=newest) as (database, _):
+        made = database.execute("SELECT function_name FROM duckdb_functions()").fetchall()
+    assert (function_of("merge", UserMeasure(name="spread", code=SPREAD)),) in made
 
 
 def spread(visits: Visits, *hours: int, **cell: Any) -> Any:
