@@ -19,7 +19,7 @@ from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.lookups.join import PinnedLookup
-from hourline_core.lookups.pinning import pin_recorded, versions_of
+from hourline_core.lookups.pinning import names_of, pin_recorded, versions_of
 from hourline_core.lookups.versions import find_newest, is_kept
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import HOUR, SEQUENCE
@@ -38,13 +38,19 @@ class ServedLookups:
     other_hours: frozenset[datetime]
     """The hours with events that were served with other versions than the job uses."""
     forgotten_hours: frozenset[datetime]
-    """Those of them with a version that is no longer kept. Here, the newest one stands in."""
+    """Those of them with a version that is no longer kept. Here, the newest one stands in. If no version can be read as
+    the lookup was declared, events have no row.
+    """
 
     def add_to(self, events: DataFrame) -> DataFrame:
         """The ``events``, which have no derived fields, with a struct for each lookup."""
         if not self.groups:
             return events
-        parts = [with_lookups(events.where(among), self.source, pinned) for among, pinned in self.groups]
+        names = names_of(self.source)
+        parts = [
+            with_lookups(events.where(among), self.source, pinned, names - pinned.keys())
+            for among, pinned in self.groups
+        ]
         return reduce(DataFrame.unionByName, parts)
 
 
@@ -91,16 +97,17 @@ def read_served_lookups(
 def _pin(
     source: Source, layout: Layout, versions: Mapping[str, int], hours: list[datetime]
 ) -> tuple[dict[str, PinnedLookup], bool]:
-    """The lookups at these versions, and whether one is no longer kept, so that the newest one stands in."""
-    pinned, lost = pin_recorded(source, layout, versions, hours), False
-    for name, one in pinned.items():
-        if (
-            name in versions
-            and not is_kept(layout, one.lookup, one.version)
-            and (of := find_newest(layout, one.lookup))
-        ):
-            pinned[name], lost = PinnedLookup(one.lookup, layout, of.number), True
-    return pinned, lost or any(one.forgotten for one in pinned.values())
+    """The lookups at these versions, and whether one is no longer kept, so that the newest one stands in. A lookup that
+    has none at all is left out.
+    """
+    pinned = pin_recorded(source, layout, versions, hours)
+    gone = {name for name, one in pinned.items() if name in versions and not is_kept(layout, one.lookup, one.version)}
+    for name in gone:
+        one = pinned.pop(name)
+        if of := find_newest(layout, one.lookup):
+            pinned[name] = PinnedLookup(one.lookup, layout, of.number)
+    lost = gone or names_of(source) - pinned.keys() or any(one.forgotten for one in pinned.values())
+    return pinned, bool(lost)
 
 
 def _is_kept(now: Mapping[str, PinnedLookup], name: str) -> bool:

@@ -2,7 +2,7 @@
 Spark does. Both find the rows by the same code.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -14,6 +14,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from hourline_core.compute.native_expressions import translate
 from hourline_core.compute.resolve import are_comparable, lookup_type, with_names
 from hourline_core.compute.worker_database import connect
+from hourline_core.errors import TableError
 from hourline_core.lookups.join import PinnedLookup, look_up
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
@@ -76,14 +77,26 @@ def add_lookup_columns(
     return rows
 
 
-def with_lookups(events: DataFrame, source: Source, pinned: Pinned) -> DataFrame:
+def with_lookups(events: DataFrame, source: Source, pinned: Pinned, lost: Collection[str] = ()) -> DataFrame:
     """The ``events``, which have no derived fields, with a struct for each lookup. It is null for an event without a
-    row. Archived events have SEQUENCE.
+    row, and for all events of a lookup whose name is in ``lost``. Archived events have SEQUENCE.
+
+    Raises TableError if another lookup is not in ``pinned``: no version of it is kept.
     """
+    if unknown := sorted({source.lookup_name(name) for name in source.lookups} - {*pinned, *lost}):
+        raise TableError(
+            f"no version of lookup '{unknown[0]}' is kept that can be read as source '{source.name}' declared it when "
+            f"its events were answered: `keep` in lookups/{unknown[0]}.yaml says how long versions are kept; a "
+            "recompute of the hours uses the newest version"
+        )
     named = with_names(events, source)
     structs = []
     for name, use in source.lookups.items():
-        lookup = pinned[source.lookup_name(name)]
+        of = source.lookup_name(name)
+        if of in lost:
+            structs.append(F.lit(None).cast(lookup_type(source, name)).alias(name))
+            continue
+        lookup = pinned[of]
         keys = [F.expr(attempt(text)).alias(f"k{place}") for place, text in enumerate(use.key)]
         find = _finder(lookup, list(source.lookup_of(name).columns), len(keys))
         sequence = [F.col(SEQUENCE)] if lookup.used else []

@@ -279,6 +279,46 @@ def test_imported_events_keep_the_rows_of_their_import(tmp_path: Path) -> None:
     assert read(project, "by_upper") == expected(planes_of, upper=True)
 
 
+def test_hours_of_an_earlier_declaration_are_told_and_recomputed_when_none_of_its_versions_is_kept(
+    tmp_path: Path,
+) -> None:
+    plane = FILES["lookups/plane.yaml"]
+    files = {name: text for name, text in FILES.items() if name not in ("sources/hops.yaml", "metrics/by_upper.yaml")}
+    files |= {"lookups/plane.yaml": f"{plane.rstrip()}\n        on_change: keep\n"}
+    root = write_project(tmp_path / "air", {**files, "metrics/total.yaml": "source: flights\nmeasures: {all: count}\n"})
+    write_planes(root, PLANES)
+    project = import_flights(root)
+    recompute(project, plan(project))
+
+    measures = "measures: {all: count where tail IS NOT NULL}"
+    write_project(
+        root,
+        {
+            "lookups/plane.yaml": plane.replace("seats: int", "seats: long"),
+            "metrics/total.yaml": f"source: flights\n{measures}\n",
+        },
+    )
+    leased = [*PLANES[:2], {**PLANES[2], "maker": "Bombardier", "seats": 70}]
+    write_planes(root, leased)
+    run(root, "lookups", "--refresh")
+    for file in DeltaTable(Path(project.tables) / "lookups/plane", version=1).file_uris():
+        Path(file).unlink()
+    done = CliRunner().invoke(app, ["verify", "--recount", "--metric", "by_maker", *span(root, LAST)])
+    assert "no version of lookup 'plane' is kept that can be read as source 'flights' declared it" in str(
+        done.exception
+    )
+
+    end = LAST + timedelta(hours=1)
+    project = import_flights(root, [{**FLIGHTS[0], "at": end}], "later.jsonl")  # which closes all hours of before
+    recompute(project, plan(project))
+    assert [row for row in read(project, "by_maker") if row[0] < end] == expected(always(leased))
+    with serving_layer.connect(project) as connection:
+        total = connection.sql(f"SELECT sum(\"all\") FROM total WHERE hour < '{end}'").fetchone()
+        causes = {one.cause for one in report_drift(connection, metric="total").causes}
+    assert total == (sum(flight["tail"] is not None for flight in FLIGHTS),)
+    assert causes == {"declaration"}
+
+
 def check_told_versions(project: Project, third: int) -> None:
     """Each event of the first hour is told with the version that its micro-batch used."""
     with serving_layer.connect(project) as connection:
