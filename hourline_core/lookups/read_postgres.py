@@ -6,7 +6,7 @@ part of a declaration, so no table, message or log of Hourline can have it.
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote, unquote_plus
 
 import pyarrow as pa
 
@@ -102,10 +102,14 @@ def read_postgres(lookup: Lookup) -> pa.Table:
 
 def split_url(address: str) -> tuple[str, str]:
     """The URL as libpq takes it, and the name of the table."""
-    url = urlsplit(address)
-    options = dict(parse_qsl(url.query))
-    name = options.pop("table")
-    return urlunsplit(url._replace(query=urlencode({**_PATIENCE, **options}))), name
+    where, _, query = address.partition("?")
+    # libpq takes `+` as it is, and no host as a socket. So what is for libpq stays as it is written.
+    written = [(unquote(option.partition("=")[0]), option) for option in query.split("&") if option]
+    name = next(option.partition("=")[2] for of, option in reversed(written) if of == "table")
+    names = {of for of, _ in written}
+    options = [f"{of}={value}" for of, value in _PATIENCE.items() if of not in names]
+    options += [option for of, option in written if of != "table"]
+    return f"{where}?{'&'.join(options)}", unquote_plus(name)
 
 
 def _query(cursor: Any, sql: str) -> pa.Table:
