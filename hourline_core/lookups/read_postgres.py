@@ -5,6 +5,7 @@ part of a declaration, so no table, message or log of Hourline can have it.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
@@ -12,14 +13,25 @@ import pyarrow as pa
 
 from hourline_core.errors import TableError
 from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.lookups.call_within import MOST_ABANDONED, AbandonedError, call_within
 from hourline_core.lookups.rows import refuse_missing
 from hourline_core.model.lookup import Lookup
 from hourline_core.sql.literals import identifier, literal
 
-_PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000"}
-"""How long a server may be silent, in seconds and milliseconds: a micro-batch waits for it. A URL may say otherwise."""
+_PATIENCE = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
+    "tcp_user_timeout": "30000",
+}
+"""How long connecting may take, and how long a host may be silent until it counts as gone: about 30 seconds. By itself,
+libpq waits for two hours. In seconds, the last one in milliseconds. A URL may say otherwise.
+"""
 _STATEMENT = "60s"
-"""How long one statement may take."""
+"""How long one statement may take. The server ends it."""
+_SECONDS = 120.0
+"""How long all of it may take: a micro-batch waits. A server that hangs ends no statement, while its host answers."""
 NUMERIC_DIGITS = 18
 """The maximum number of digits behind the point of a numeric that is declared as a whole number."""
 
@@ -66,8 +78,23 @@ _COLUMNS = """
 
 def read_postgres(lookup: Lookup) -> pa.Table:
     """The declared columns, with their names in the table, and at most one row more than is allowed. Raises TableError,
-    and what the driver raises.
+    also if that takes longer than two minutes, and what the driver raises.
     """
+    try:
+        return call_within(_SECONDS, lookup.table, partial(_read, lookup))
+    except TimeoutError:
+        raise TableError(
+            f"{lookup.table} was not read within {_SECONDS:g} seconds, which are allowed: its server does not answer, "
+            "or the table is too large for it; look at the server, or name a smaller table or view"
+        ) from None
+    except AbandonedError:
+        raise TableError(
+            f"{lookup.table} is not read again: {MOST_ABANDONED} earlier reads of this process still wait for its "
+            "server, and no more are allowed; look at the server, and restart this process if it does not go on"
+        ) from None
+
+
+def _read(lookup: Lookup) -> pa.Table:
     try:
         from adbc_driver_postgresql import dbapi
     except ImportError:

@@ -16,6 +16,7 @@ import pytest
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import read_postgres
+from hourline_core.lookups.call_within import MOST_ABANDONED
 from hourline_core.lookups.refresh import LookupState, read_rows, refresh
 from hourline_core.lookups.versions import read_version
 from hourline_core.model import Lookup, Project, Settings
@@ -188,6 +189,26 @@ def test_a_statement_that_takes_too_long_is_refused(
         other.execute("LOCK TABLE fleet.planes IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(TableError, match="canceling statement due to statement timeout"):
             rows_of(project)
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for(
+    server: Postgres, database: "psycopg.Connection[Any]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(database, "tail text", "'N1'")
+    project = declare(tmp_path, address(server), {"tail": "string"})
+    with psycopg.connect(server.url) as other, monkeypatch.context() as patch:
+        other.execute("LOCK TABLE fleet.planes IN ACCESS EXCLUSIVE MODE")
+        patch.setattr(read_postgres, "_SECONDS", 0.5)
+        for _ in range(MOST_ABANDONED):
+            with pytest.raises(TableError, match=r"was not read within 0\.5 seconds, which are allowed: its server"):
+                rows_of(project)
+        with pytest.raises(TableError, match="is not read again: 3 earlier reads of this process still wait"):
+            rows_of(project)
+    rows = None
+    while rows is None:  # until one of them has ended
+        with suppress(TableError):
+            rows = rows_of(project)
+    assert rows == [{"tail": "N1"}]
 
 
 def test_the_password_of_a_file_is_used(
