@@ -15,6 +15,8 @@ from hourline_core.model import Lookup, Project
 from hourline_core.model.base import describe
 from hourline_core.model.loaded_tests import LoadedTest
 
+_OF_GIVEN = {"on_duplicate": "error", "allow_empty": True}
+
 
 def refuse_unfit_rows(project: Project, tests: Sequence[LoadedTest]) -> None:
     """Raise DeclarationError, with a line for each mistake, if ``tests`` give rows that their lookups cannot have."""
@@ -22,7 +24,7 @@ def refuse_unfit_rows(project: Project, tests: Sequence[LoadedTest]) -> None:
     for test in tests:
         for name, rows in test.declared.lookups.items():
             try:
-                given = project.lookups[name].model_copy(update={"table": "the given table", "on_duplicate": "error"})
+                given = project.lookups[name].model_copy(update={**_OF_GIVEN, "table": "the given table"})
                 take_rows(given, _as_table(given, rows, test))
             except TableError as error:
                 mistakes.append(f"{test.place('lookups', name)}: lookups.{name}: {error}")
@@ -39,7 +41,7 @@ def with_given_lookups(project: Project, test: LoadedTest, folder: Path) -> Proj
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{name}.parquet"
         pq.write_table(_as_table(lookups[name], rows, test), file)
-        lookups[name] = lookups[name].model_copy(update={"table": str(file)})
+        lookups[name] = lookups[name].model_copy(update={**_OF_GIVEN, "table": str(file)})
     return replace(project, lookups=lookups)
 
 

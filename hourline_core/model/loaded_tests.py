@@ -160,6 +160,10 @@ def _check_fields(declared: MetricTest, source: Source, refuse: _Refuse) -> None
 def _check_lookups(declared: MetricTest, lookups: Mapping[str, Lookup], source: Source, refuse: _Refuse) -> None:
     """Refuse the rows of a lookup that the source does not use, and columns that it has not."""
     used = {source.lookup_name(name) for name in source.lookups}
+    for name in sorted(used - declared.lookups.keys()):
+        if name in lookups and lookups[name].table_source:
+            allowed = f"allowed is a test with them, `lookups: {{{name}: [{{…}}]}}`"
+            refuse(f"got no rows of '{name}', whose table is a source without records here: {allowed}", "lookups")
     for name, rows in declared.lookups.items():
         if name not in used:
             hint = did_you_mean(name, used) if used else ": it uses none"

@@ -73,7 +73,7 @@ class MetricTest(Declaration):
         WithJsonSchema({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object"}}}),
     ] = pydantic.Field(default={})
     """By lookup, its rows in the test: `{column: value}`. A column that is left out is null. Other lookups have the
-    rows of their tables.
+    rows of their tables, unless the table is a source: its rows must be given.
     """
 
     expect: Annotated[

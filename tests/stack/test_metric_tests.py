@@ -256,7 +256,7 @@ LOOKED_UP = {
 }
 
 
-def given_lookups(rows: str, paid: float) -> str:
+def given_lookups(rows: str, paid: object) -> str:
     return f"""
         lookups:
           maker: [{{product: a, maker: Ann}}]
@@ -280,10 +280,11 @@ def test_a_test_gives_the_rows_of_lookups(tmp_path: Path) -> None:
                 {product: a, price: 5, event_time: "2026-03-02T08:30:00Z"}]""",
     )
     tests = {"always": given_lookups(always, 4), "twice": given_lookups(twice, 7), "wrong": given_lookups(always, 7)}
+    tests["never"] = given_lookups("[]", "null")
     files = {**LOOKED_UP, **{f"tests/{name}.yaml": text for name, text in tests.items()}}
     project = load_project(write_project(tmp_path, files))
     outcomes = {one.test.name: one.failure for one in run_tests(project, load_tests(project))}
-    assert (outcomes["always"], outcomes["twice"]) == (None, None)
+    assert {name for name, failure in outcomes.items() if failure is None} == {"always", "twice", "never"}
     assert "the rows of 'paid' differ" in ((outcomes["wrong"] and outcomes["wrong"].sentence) or "")
 
 

@@ -18,6 +18,10 @@ FILES = {
         event_time: at
     """,
     "sources/orders.yaml": "topic: orders\nfields: {at: string, p: string}\nevent_time: at\nlookups: {price: p}\n",
+    "sources/rates.yaml": "topic: rates\nfields: {at: string, r: double}\nevent_time: at\nkey_type: string\n",
+    "sources/trades.yaml": "topic: trades\nfields: {at: string, p: string}\nevent_time: at\nlookups: {rate: p}\n",
+    "lookups/rate.yaml": "table: source:rates\nkey: k\ncolumns: {k: {type: string, column: record.key}, r: double}\n",
+    "metrics/traded.yaml": "source: trades\nmeasures: {n: count}\n",
     "lookups/price.yaml": "table: prices.csv\nkey: product\ncolumns: {product: string, price: double}\n",
     "metrics/views.yaml": "source: clicks\ndimensions: [id]\nmeasures: {n: sum(n), views: count}\n",
     "metrics/sold.yaml": "source: orders\nmeasures: {n: count}\n",
@@ -134,6 +138,11 @@ def write(folder: Path, text: str, name: str = "t") -> Path:
         (
             f"{SOLD}lookups:\n  price:\n    - {{price: 1}}\n",
             "7: lookups.price.0: got a row without 'product', allowed is one with the key",
+        ),
+        (
+            GOOD.replace("views", "traded"),
+            "1: lookups: got no rows of 'rate', whose table is a source without records here: allowed is a test with "
+            "them, `lookups: {rate: [{…}]}`",
         ),
         (
             f"{SOLD}lookups: {{price: 1}}\n",
