@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from hourline_core.ledger.columns import Column, Columns, schema_of
 from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
-from hourline_core.model.decoding import BYTES_ALONE
+from hourline_core.model.decoding import BYTES_ALONE, TOMBSTONE
 from hourline_core.model.scratch_columns import (
     DECODING,
     EVENT_TIME,
@@ -146,9 +146,7 @@ REJECTED_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch that read the record."),
     **_ADDRESS,
     "arrived": Column(TIMESTAMP, "When the micro-batch that read the record was planned."),
-    "reason": Column(
-        pa.string(), "Why it was rejected. Null: it was not, such as a tombstone, which has no value either."
-    ),
+    "reason": Column(pa.string(), "Why it was rejected. Null: it was not, see `decoding`."),
     "key": Column(pa.binary(), "The record's key."),
     "value": Column(
         pa.binary(),
@@ -161,7 +159,8 @@ REJECTED_COLUMNS: Columns = {
     "decoding": Column(
         pa.string(),
         "The hash of the declared settings by which it was rejected. Null: an earlier Hourline 0.2 rejected it. "
-        f"`{BYTES_ALONE}`: it was not rejected. Its events were archived without the bytes, which a reset has brought.",
+        f"`{BYTES_ALONE}`: it was not rejected. Its events were archived without the bytes, which a reset has brought. "
+        f"`{TOMBSTONE}`: it was not rejected. It has no value, and deletes the row of its key in a table.",
     ),
 }
 REJECTED_SCHEMA = schema_of(REJECTED_COLUMNS)

@@ -19,7 +19,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.read_offsets import Range
 from hourline_core.model import Source
-from hourline_core.model.decoding import BYTES_ALONE
+from hourline_core.model.decoding import BYTES_ALONE, TOMBSTONE
 from hourline_core.model.topics import matches
 
 Partition = tuple[str, int]
@@ -77,7 +77,7 @@ def validated_again(
     if not where:
         return
     there = rows_of_topic(rejected, row.topic_id, where, "sequence", "decoding")
-    there = there.filter(pc.not_equal(pc.fill_null(there["decoding"].cast(pa.string()), ""), BYTES_ALONE))
+    there = there.filter(is_verdict(there["decoding"]))
     before = there.filter(pc.less(there["sequence"], row.sequence))
     if not before.num_rows:
         return
@@ -90,6 +90,11 @@ def validated_again(
             for rows in (before, validated)
         )
         yield partition, offsets, np.isin(offsets, again)
+
+
+def is_verdict(decodings: pa.ChunkedArray) -> pa.ChunkedArray:
+    """By row of the table of rejected records, with its decoding, whether it is about a record that was rejected."""
+    return pc.invert(pc.is_in(pc.fill_null(decodings.cast(pa.string()), ""), pa.array([BYTES_ALONE, TOMBSTONE])))
 
 
 def rows_of_topic(table: DeltaTable, topic_id: str | None, where: Where, *columns: str) -> pa.Table:

@@ -92,8 +92,8 @@ def _read_and_commit(project: Project, lookup: Lookup, clock: Clock) -> LookupSt
     """Raises TableError, and ConflictError when another process has committed since this began."""
     layout, known = Layout.of(project), read_state(project, lookup)
     content = state_of(project, lookup) if lookup.table_source else None
-    if content and content == known.content:
-        return replace(known, refreshed=clock())
+    if content and content == known.content and known.version:
+        return replace(known, refreshed=clock(), problem=None)
     before = open_versions(layout, lookup)
     try:
         read = read_rows(project, lookup)

@@ -21,6 +21,9 @@ BYTES_ALONE = "bytes"
 """The decoding of a row of rejected records that has only the bytes of a record: its events are archived without them.
 """
 
+TOMBSTONE = "tombstone"
+"""The decoding of a tombstone among the rejected records: it has no bytes, and was not rejected."""
+
 _OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead")
 """The settings of a source, beside its fields, that decide which events a record becomes."""
 

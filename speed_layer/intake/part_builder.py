@@ -16,7 +16,7 @@ from hourline_core.compute.fold_tiles import Fold
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import QUARANTINE_SCHEMA, REJECTED_SCHEMA
 from hourline_core.ledger.source_clock import NO_TIMES, Micros
-from hourline_core.model.decoding import BYTES_ALONE
+from hourline_core.model.decoding import BYTES_ALONE, TOMBSTONE
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     DECODING,
@@ -197,7 +197,8 @@ class PartBuilder:
             self._times.setdefault(of, []).append(times.get(of, NO_TIMES))
 
     def _archive(self, fresh: pa.Table) -> None:
-        decoding = pa.array([self._plan.decoding] * fresh.num_rows, pa.string())
+        is_tombstone = pc.equal(fresh[OUTCOME], "tombstone")
+        decoding = pc.if_else(is_tombstone, TOMBSTONE, pa.scalar(self._plan.decoding, pa.string()))
         fresh = fresh.append_column(DECODING, decoding)
         accepted, rejected = with_outcome(fresh, "accepted"), with_outcome(fresh, "rejected", "empty", "tombstone")
         # Of a record without an event, all there is to keep are its bytes, from which other declarations may make some.

@@ -22,8 +22,8 @@ Partition = tuple[str, int]
 _Held = TypeVar("_Held")
 _NONE: Integers = np.empty(0, dtype=np.int64)
 _ADDRESS = [TOPIC_ID, PARTITION, OFFSET, PLACE]
-_KEPT_NOWHERE = ["tombstone", "empty", *NOT_TAKEN_OUTCOMES]
-"""The outcomes of records that no table has."""
+_WITHOUT_EVENT = ["tombstone", "empty", *NOT_TAKEN_OUTCOMES]
+"""The outcomes of records that have neither an event nor a reason. That they were read is known from their offsets."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class CountedRecords:
         archived = _mark(addresses, self.archived, is_among)
         for row in np.flatnonzero(archived) if self.partly_rejected else ():
             archived[row] = tuple(column[row].as_py() for column in addresses.columns) not in self.partly_rejected
-        without_event = pc.is_in(rows[OUTCOME], pa.array(_KEPT_NOWHERE)).to_numpy()
+        without_event = pc.is_in(rows[OUTCOME], pa.array(_WITHOUT_EVENT)).to_numpy()
         passed: Marks = archived | (without_event & _mark(addresses, self.ahead, _within))
         return passed
 

@@ -28,15 +28,15 @@ from deltalake import DeltaTable
 from hourline_core.ledger.layout import FROM_HOUR
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.ledger.read_again import Where, rows_of_topic, validated_again
+from hourline_core.ledger.read_again import Where, is_verdict, rows_of_topic, validated_again
 from hourline_core.ledger.read_offsets import Range, Reading
-from hourline_core.model.decoding import BYTES_ALONE
+from hourline_core.model.decoding import BYTES_ALONE, TOMBSTONE
 from hourline_core.model.scratch_columns import DECODING, OFFSET, PARTITION, PLACE, TOPIC_ID
 from hourline_core.storage import commits
 from speed_layer.recovery.counted_records import CountedRecords, Partition
 
 _RECORD = [TOPIC_ID, PARTITION, OFFSET]
-_IS_VERDICT = f"(decoding IS NULL OR decoding <> '{BYTES_ALONE}')"
+_IS_VERDICT = f"(decoding IS NULL OR decoding NOT IN ('{BYTES_ALONE}', '{TOMBSTONE}'))"
 _ADDRESSES = pa.schema({TOPIC_ID: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64(), PLACE: pa.int32()})
 
 
@@ -132,7 +132,7 @@ class Reprocessing:
         rows = _rows_from(self._rejected_records, topic_id, starts, "decoding")
         has_bytes_alone = pc.fill_null(pc.equal(rows["decoding"].cast(pa.string()), BYTES_ALONE), False)
         addresses = rows.select(_ADDRESSES.names).cast(_ADDRESSES)
-        return addresses.filter(pc.invert(has_bytes_alone)), addresses.filter(has_bytes_alone)
+        return addresses.filter(is_verdict(rows["decoding"])), addresses.filter(has_bytes_alone)
 
 
 def drop_reprocessed(events: DeltaTable, rejected: DeltaTable, row: ProgressRow) -> None:

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from hourline_core.errors import UsageError
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
+from hourline_core.ledger.read_again import Where, is_verdict, rows_of_topic
 from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import Project, Source
 from hourline_core.model.topics import topic_text
@@ -25,7 +28,7 @@ from speed_layer.reset.positions import (
     refuse_lost_data,
     refuse_unknown_records,
 )
-from speed_layer.reset.tables import ResetTables, Touched, count_rows
+from speed_layer.reset.tables import ResetTables, Touched
 
 
 class SourceReset:
@@ -142,15 +145,11 @@ class SourceReset:
         return tuple(Position(move.partition, move.unread, move.offset) for move in self.moves if move.topic == topic)
 
     def _reprocessed(self) -> list[Touched]:
-        ahead = [
-            [
-                ("topic_id", "=", self._topic_ids[move.topic]),
-                ("partition", "=", move.partition),
-                ("offset", ">=", move.offset),
-            ]
-            for move in self.moves
-        ]
-        rows = count_rows(self._tables.rejected, ahead) if ahead else 0
+        rows = 0
+        for move in self.moves:
+            ahead: Where = [[("partition", "=", move.partition), ("offset", ">=", move.offset)]]
+            found = rows_of_topic(self._tables.rejected, self._topic_ids[move.topic], ahead, "decoding")
+            rows += pc.sum(is_verdict(found["decoding"])).as_py() or 0
         again = f"{rows:,} record(s) are validated again, each when it is read again"
         return [(f"rejected/{self._source.name}", again)] if rows else []
 

@@ -1,10 +1,7 @@
 """The tables that a reset changes."""
 
-from typing import Any
-
 import pyarrow as pa
 from deltalake import DeltaTable
-from pyarrow.parquet import filters_to_expression
 
 from hourline_core.errors import UsageError
 from hourline_core.ledger.layout import Layout
@@ -69,17 +66,9 @@ class ResetTables:
         return [*([] if self.quarantine is None else [self.quarantine]), *self.provisional.values()]
 
 
-def count_rows(table: DeltaTable, where: list[list[tuple[str, str, Any]]] | None = None) -> int:
-    """The number of rows for which one of the conjunctions in ``where`` holds, each also about a number. None: of all
-    rows.
-    """
+def count_rows(table: DeltaTable, where: list[list[tuple[str, str, int]]] | None = None) -> int:
+    """The number of rows for which one of the conjunctions in ``where`` holds, about numbers. None: of all rows."""
     if where is None:
         return sum(pa.table(table.get_add_actions())["num_records"].to_pylist())
-    # As in reprocessing.py: pyarrow cannot filter by text in files that this process has just written.
-    by_number = [[condition for condition in one if not isinstance(condition[2], str)] for one in where]
     columns = list(dict.fromkeys(column for one in where for column, _, _ in one))
-    rows: pa.Table = table.to_pyarrow_table(columns=columns, filters=by_number)
-    text = [column for column in columns if pa.types.is_string_view(rows.schema.field(column).type)]
-    for column in text:
-        rows = rows.set_column(columns.index(column), column, rows[column].cast(pa.string()))
-    return int(rows.filter(filters_to_expression(where)).num_rows)
+    return int(table.to_pyarrow_table(columns=columns, filters=where).num_rows)

@@ -74,8 +74,7 @@ def test_a_refresh_that_is_killed_leaves_the_version_before_or_the_new_one(root:
 
 def leave_old_file(project: Project) -> None:
     """A file that a process had written and never committed."""
-    (folder,) = (Path(project.tables) / "lookups" / "plane").iterdir()
-    left = folder / "part-00000-left-c000.snappy.parquet"
+    left = Path(project.tables) / "lookups" / "plane" / "part-00000-left-c000.snappy.parquet"
     left.write_bytes(b"left")
     os.utime(left, (wall_clock().timestamp() - LONG_AGO,) * 2)
 

@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.errors import DeclarationError
-from hourline_core.ledger.layout import REJECTED_SCHEMA, Layout
+from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.ledger.layout import REJECTED_SCHEMA, Layout, stored_names
 from hourline_core.ledger.progress_rows import OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.lookups.refresh import read_rows, read_state, refresh
 from hourline_core.lookups.versions import read_version
 from hourline_core.model import Lookup, Project, Settings, Source
+from hourline_core.model.decoding import TOMBSTONE
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 
 BASE = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -72,8 +74,9 @@ class Archive:
 
     def __init__(self, project: Project) -> None:
         source = project.sources["prices"]
-        fields = pa.schema({"price": pa.int64(), "at": pa.timestamp("us", tz="UTC")})
-        self.tables: SourceTables = open_source_tables(Layout.of(project), source, fields, [])
+        stored = stored_names(source)
+        fields = {stored.get(name, name): arrow_type(field.tree) for name, field in source.fields.items()}
+        self.tables: SourceTables = open_source_tables(Layout.of(project), source, pa.schema(fields), [])
         self.sequence, self.offset = self.tables.first_sequence, 0
 
     def append(self, records: Sequence[Record], *, finish: bool = True) -> None:
@@ -120,8 +123,10 @@ class Archive:
             "record": rest,
             "price": record.price,
             "at": moment,
+            "number": 7,
+            "_hourline_field_offset": -offset,
             "_hourline_decoding": self.tables.decoding.hash,
-            "decoding": self.tables.decoding.hash,
+            "decoding": TOMBSTONE,
             **rest,
         }
 
@@ -204,6 +209,62 @@ def test_a_refresh_reads_the_source_only_after_a_micro_batch(tmp_path: Path) -> 
     assert third.version
     assert (third.version.rows, third.version.number > first.version.number) == (0, True)
     assert read_version(Layout.of(project), lookup, first.version.number).to_pylist() == [{"product": 1, "price": 7}]
+
+
+def test_a_field_may_have_any_name_and_the_key_several_columns(tmp_path: Path) -> None:
+    fields = {"price": "long", "at": "timestamp", "number": "long", "offset": "long"}
+    columns = {"price": "long", "number": "long", "offset": "long"} | {
+        name: {"type": "int", "column": "record.key"} for name in ("product", "again")
+    }
+    project = declare(tmp_path, source={"fields": fields}, columns=columns)
+    Archive(project).append([Record(1, 0, 7), Record(1, 0, 8), Record(2, 0, 9), Record(2, 1, None)])
+    assert refresh(project, project.lookups["price"], lambda: BASE).problem is None
+    row = {"price": 8, "number": 7, "offset": -1, "product": 1, "again": 1}
+    assert read_rows(project, project.lookups["price"]).rows.to_pylist() == [row]
+
+
+def test_a_tombstone_counts_as_far_ahead_of_its_arrival_as_an_event(tmp_path: Path) -> None:
+    day = 24 * 60  # When the records arrive. Events may be a day ahead.
+    project = declare(tmp_path)
+    lookup, archive = project.lookups["price"], Archive(project)
+    archive.append([Record(1, day + 5, 7), Record(1, day + 6, None), Record(2, 10 * day, None), Record(2, 3 * day, 8)])
+    assert read_rows(project, lookup).rows.to_pylist() == [{"product": 2, "price": 8}]
+
+
+def test_another_source_or_column_is_read_at_once(tmp_path: Path) -> None:
+    project = declare(tmp_path, source={"fields": {"price": "long", "at": "timestamp", "number": "long"}})
+    Archive(project).append([Record(1, 0, 1000)])
+    refresh(project, project.lookups["price"], lambda: BASE)
+    columns = {"product": {"type": "int", "column": "record.key"}, "price": {"type": "long", "column": "number"}}
+    fields = {"price": "long", "at": "timestamp", "number": "long"}
+    other = declare(tmp_path, source={"fields": fields}, columns=columns)
+    version = refresh(other, other.lookups["price"], lambda: BASE).version
+    assert version
+    assert read_version(Layout.of(other), other.lookups["price"], version.number)["price"].to_pylist() == [7]
+
+
+def test_a_field_that_is_lost_is_not_null(tmp_path: Path) -> None:
+    fields = {"price": "long", "at": "timestamp"}
+    Archive(declare(tmp_path, source={"fields": fields, "raw": False})).append([Record(1, 0, 7)])
+    columns = {"product": {"type": "int", "column": "record.key"}, "cost": "long"}
+    project = declare(tmp_path, source={"fields": {**fields, "cost": "long"}}, columns=columns)
+    Archive(project)  # A start with the new declaration.
+    state = refresh(project, project.lookups["price"], lambda: BASE)
+    assert "field 'cost' of source 'prices' is not known of records from before" in (state.problem or "")
+    assert state.version is None
+
+
+def test_a_damaged_archive_leaves_the_version_before(tmp_path: Path) -> None:
+    project = declare(tmp_path)
+    lookup, archive = project.lookups["price"], Archive(project)
+    archive.append([Record(1, 0, 7)])
+    first = refresh(project, lookup, lambda: BASE)
+    archive.append([Record(1, 1, 8)])
+    for file in Path(project.tables, "events", "prices").glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    state = refresh(project, lookup, lambda: BASE)
+    assert state.version == first.version
+    assert "source:prices cannot be read" in (state.problem or "")
 
 
 def test_more_rows_than_are_allowed_are_refused(tmp_path: Path) -> None:

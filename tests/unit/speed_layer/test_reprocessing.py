@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import OffsetsRead, ProgressRow, RecordCounts
+from hourline_core.ledger.read_again import validated_again
 from hourline_core.ledger.read_offsets import Reading, merge_ranges
+from hourline_core.model.decoding import TOMBSTONE
 from hourline_core.model.scratch_columns import DUPLICATE, OFFSET, OUTCOME, PARTITION, PLACE, TOPIC_ID
 from speed_layer.intake.accounting import count_records
 from speed_layer.intake.record_rows import offsets_by_partition
@@ -135,9 +137,29 @@ def test_a_record_counts_once_and_each_of_its_events_once(
                 assert counts == truth.counts
             read = merge_ranges([*read, (start, log)])
             for table, expected in ((events, truth.archived), (rejected, truth.rejected)):
-                kept = table.to_pyarrow_table(columns=["offset", PLACE])
+                kept = table.to_pyarrow_table(columns=["offset", PLACE], filters=[("decoding", "=", "now")])
                 pairs = zip(*(column.to_pylist() for column in kept.columns), strict=True)
                 assert sorted(pairs) == sorted((offset, place) for offset, of in expected.items() for place in of)
+            deleting = rejected.to_pyarrow_table(columns=["offset"], filters=[("decoding", "=", TOMBSTONE)])
+            assert sorted(deleting["offset"].to_pylist()) == sorted(
+                offset for offset, kind in truth.without_event.items() if kind == "tombstone"
+            )
+
+
+def test_tombstones_are_not_validated_again(tmp_path: Path) -> None:
+    """Each of them would be a number in the condition of a deletion, which Delta cannot take by ten thousands."""
+    events, rejected = (_table(tmp_path / name) for name in ("events", "rejected"))
+    first = {0: ["rejected"], **{offset: ["tombstone"] for offset in range(1, LOG)}}
+    start = Reprocessing(KnownProgress(Reading({0: 0}, {0: []}, {}), RecordCounts()), events, rejected, ["t"], list, [])
+    _micro_batch(start, events, rejected, 1, first)
+    write_deltalake(events, _stored(pa.table({"partition": [0], "offset": [0], PLACE: [0]}), 2, "now"), mode="append")
+    events.update_incremental()
+    read = (OffsetsRead(0, 0, LOG - 1),)
+    row = ProgressRow(2, "t", "t", read, RecordCounts(), (), (), None, NOW, NOW)
+    found = [(offsets.tolist(), again.tolist()) for _, offsets, again in validated_again(events, rejected, row)]
+    assert found == [([0], [True])]
+    drop_reprocessed(events, rejected, row)
+    assert sorted(rejected.to_pyarrow_table()["offset"].to_pylist()) == list(range(1, LOG))
 
 
 def _micro_batch(
@@ -158,19 +180,23 @@ def _micro_batch(
     )
     fresh = rows.filter(pc.invert(pa.array(counted(again, rows).mark(rows))))
     counts = count_records(fresh, counted(again, fresh).find(fresh))
-    for table, outcome in ((events, "accepted"), (rejected, "rejected")):
+    decodings = {"accepted": "now", "rejected": "now", "tombstone": TOMBSTONE}
+    for (outcome, decoding), table in zip(decodings.items(), (events, rejected, rejected), strict=True):
         chosen = fresh.filter(pc.equal(fresh[OUTCOME], outcome)).select([PARTITION, OFFSET, PLACE])
-        stored = chosen.rename_columns(["partition", "offset", PLACE])
-        size = stored.num_rows
-        stored = stored.append_column("sequence", pa.array([sequence] * size, pa.int64()))
-        stored = stored.append_column("topic_id", pa.array(["t"] * size, pa.string()))
-        stored = stored.append_column("decoding", pa.array(["now"] * size, pa.string()))
-        write_deltalake(table, stored.select(STORED.names), mode="append")
+        stored = _stored(chosen.rename_columns(["partition", "offset", PLACE]), sequence, decoding)
+        write_deltalake(table, stored, mode="append")
         table.update_incremental()
     read = (OffsetsRead(0, min(found), max(found)),)
     drop_reprocessed(events, rejected, ProgressRow(sequence, "t", "t", read, counts, (), (), None, NOW, NOW))
     release_passed(again, rows)
     return counts
+
+
+def _stored(rows: pa.Table, sequence: int, decoding: str) -> pa.Table:
+    own = {"sequence": sequence, "topic_id": "t", "decoding": decoding}
+    for name, value in own.items():
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, STORED.field(name).type))
+    return rows.select(STORED.names).cast(STORED)
 
 
 def _table(path: Path) -> DeltaTable:
