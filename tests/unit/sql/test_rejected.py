@@ -6,6 +6,7 @@ import duckdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hourline_core.model.decoding import TOMBSTONE
 from hourline_core.sql.rejected import rejected_rows_sql
 from tests.support.examples import examples
 
@@ -25,14 +26,16 @@ def test_a_rejected_event_has_the_bytes_of_its_record(
     for record, (places, older) in records.items():
         value = repr(record).encode()
         for number, place in enumerate(places):
-            rows.append((*record, "no", value if older or number == 0 else None, place))
-            expected.append((*record, "no", value, place))
-    assert sorted(shown(f"{ROW}, _hourline_place INTEGER", rows)) == sorted(expected)
+            rows.append((*record, "no", value if older or number == 0 else None, place, "now"))
+            expected.append((*record, "no", value, place, "now"))
+    tombstones = [(*record, None, None, 0, TOMBSTONE) for record in records]
+    stored = [*rows, *tombstones]
+    assert sorted(shown(f"{ROW}, _hourline_place INTEGER, decoding VARCHAR", stored)) == sorted(expected)
 
 
-def test_a_table_without_places_is_shown_as_it_is() -> None:
+def test_a_table_without_places_and_decodings_is_shown_as_it_is() -> None:
     row = (1, None, 0, 7, "no", b"bytes")
-    assert shown(ROW, [row]) == [(*row, None)]
+    assert shown(ROW, [row]) == [(*row, None, None)]
 
 
 def shown(columns: str, rows: Sequence[tuple[object, ...]]) -> list[tuple[object, ...]]:
