@@ -1,7 +1,7 @@
 """Says of a measure that adds doubles where its sum overflows.
 
-Beyond the largest double, a sum is infinite. Whether it gets there depends on the order of addition. So the tiles and
-the events say different things, and the hour is blocked.
+Beyond the largest double, a sum is infinite. The order of addition decides whether it gets there. So the tiles and the
+events say different things, and the hour is blocked.
 """
 
 import json

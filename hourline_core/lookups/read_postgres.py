@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from hourline_core.errors import TableError
 from hourline_core.formats.arrow_types import arrow_type
-from hourline_core.lookups.call_within import MOST_ABANDONED, AbandonedError, call_within
 from hourline_core.lookups.rows import refuse_missing
 from hourline_core.model.lookup import Lookup
+from hourline_core.runtime.call_within import MOST_ABANDONED, AbandonedError, call_within
 from hourline_core.sql.literals import identifier, literal
 
 _PATIENCE = {

@@ -1,7 +1,7 @@
 """Reads a source as a table. The newest event of each key is its row, and a tombstone deletes it (a KTable).
 
-What is newest is decided by event time, and by arrival among equal ones. So the rows are the same in whatever order the
-events came, as in a versioned state store of Kafka Streams.
+The event time decides what is newest, and the arrival among events with the same one. So the rows do not depend on the
+order of events with different times, as in a versioned state store of Kafka Streams.
 """
 
 import json

@@ -232,6 +232,11 @@ class Lookup(Declaration):
         if valid_from != EVENT_TIME:
             raise refuse(f"got {describe(valid_from)}, allowed is event_time for a source", "valid_from")
         if isinstance(columns, dict):
+            for name in (EVENT_TIME, VALID_TO):
+                if columns.get(name, "timestamp") not in ("timestamp", {"type": "timestamp", "column": None}):
+                    raise refuse(
+                        f"got '{name}', a time that valid_from adds: give the column another name", "columns", name
+                    )
             columns = {**columns, EVENT_TIME: "timestamp", VALID_TO: "timestamp"}
         return {**given, "columns": columns, "valid_to": VALID_TO}
 

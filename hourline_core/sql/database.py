@@ -30,7 +30,9 @@ FUNCTIONS = "hourline.functions"
 """Asks ``open_database`` for the functions that sketches and the metrics of the snapshot need."""
 
 _NEWEST = SharedSnapshot()
-"""The newest snapshot, for the steps of a command. Who deletes what DuckDB may still read has one of its own."""
+"""The newest snapshot, for the steps of a command. Maintenance, which deletes files that DuckDB may still read, has one
+of its own.
+"""
 
 
 @contextmanager
@@ -43,8 +45,8 @@ def open_database(
     """A connection with the tables of the newest snapshot, closed at the end of the block.
 
     Attached are those of ``needed`` that the snapshot has, such as ``hourline.metric_hours`` or ``FUNCTIONS``, with
-    what they need; or all. ``needed`` may be a function of the snapshot. What is attached stays in ``newest`` for the
-    next connection, unless something was committed meanwhile. Raises TableError, SetupError as ``install_functions``
+    what they need; or all. ``needed`` may be a function of the snapshot. ``newest`` keeps what is attached for the next
+    connection, unless something was committed meanwhile. Raises TableError, SetupError as ``install_functions``
     does.
     """
 

@@ -16,12 +16,12 @@ import pytest
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import read_postgres
-from hourline_core.lookups.call_within import MOST_ABANDONED
 from hourline_core.lookups.refresh import LookupState, read_rows, refresh
 from hourline_core.lookups.versions import read_version
 from hourline_core.model import Lookup, Project, Settings
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.airflow.postgres import USER, Postgres
+from hourline_core.runtime.call_within import MOST_ABANDONED
 from hourline_core.runtime.child_environment import child_environment
 from tests.support.project_files import write_project
 

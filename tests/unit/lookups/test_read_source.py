@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from hourline_core.errors import DeclarationError
 from hourline_core.formats.arrow_types import arrow_type
@@ -265,6 +266,14 @@ def test_a_damaged_archive_leaves_the_version_before(tmp_path: Path) -> None:
     state = refresh(project, lookup, lambda: BASE)
     assert state.version == first.version
     assert "source:prices cannot be read" in (state.problem or "")
+
+
+def test_a_column_of_another_type_does_not_have_the_name_of_a_bound(tmp_path: Path) -> None:
+    columns = {"product": {"type": "int", "column": "record.key"}, "valid_to": "string"}
+    with pytest.raises(ValidationError, match="got 'valid_to', a time that valid_from adds"):
+        declare(tmp_path, columns=columns)
+    declared = declare(tmp_path).lookups["price_then"]
+    assert Lookup.model_validate(declared.model_dump(mode="json")) == declared, "as it is stored with its tables"
 
 
 def test_more_rows_than_are_allowed_are_refused(tmp_path: Path) -> None:
