@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import duckdb
@@ -24,6 +25,7 @@ from serving_layer.http.error_responses import TimedOutError, TooLargeError, Too
 from serving_layer.http.sandbox import worker
 from serving_layer.http.sandbox.process import Limits
 from serving_layer.http.sandbox.sandbox import Sandbox
+from serving_layer.http.sandbox.worker import Fork, Worker
 from tests.support.bare_tables import BareTables
 from tests.support.escapes import BOMBS, ENDLESS, REFUSED, SLOW_BOMBS
 
@@ -371,8 +373,44 @@ def test_where_queries_cannot_be_confined_free_sql_is_refused(monkeypatch: pytes
         "confinement._filter = lambda: confinement._instruction(6, 0x7FFF0000)"
     )
     monkeypatch.setattr(worker, "_COMMAND", [sys.executable, "-P", "-c", f"{unfiltered}\nsys.exit(process.main())"])
+    _send_only_to_ended_processes(monkeypatch, "_converse")
     with pytest.raises(SetupError, match="applies no seccomp filter"):
         Sandbox(LIMITS, workers=1)
+
+
+def test_the_error_of_a_process_that_ended_while_it_was_sent_rows_is_told(
+    monkeypatch: pytest.MonkeyPatch, connection: serving_layer.Connection
+) -> None:
+    full = (
+        "import sys\nfrom serving_layer.http.sandbox import process\n"
+        "def take(*_):\n    raise MemoryError\nprocess._take = take"
+    )
+    monkeypatch.setattr(worker, "_COMMAND", [sys.executable, "-P", "-c", f"{full}\nsys.exit(process.main())"])
+    running = Sandbox(LIMITS, workers=1)
+    _send_only_to_ended_processes(monkeypatch, "_send")
+    try:
+        with pytest.raises(TooLargeError, match="needs more than 256 MB of memory"):
+            running.answer("FROM totals", connection.database.cursor(), VIEWS)
+    finally:
+        running.close()
+
+
+def _send_only_to_ended_processes(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """The Sandbox's ``method`` waits until the process at the other end of its first argument has ended."""
+    forks: dict[int, Fork] = {}
+    create, send = Worker._fork, getattr(Sandbox, method)
+
+    def fork(self: Worker) -> Fork:
+        new = create(self)
+        forks[id(new.connection)] = new
+        return new
+
+    def wait_and_send(self: Sandbox, connection: Connection, *arguments: object) -> object:
+        assert select.select([forks[id(connection)]._handle], [], [], 300)[0]
+        return send(self, connection, *arguments)
+
+    monkeypatch.setattr(Worker, "_fork", fork)
+    monkeypatch.setattr(Sandbox, method, wait_and_send)
 
 
 def test_the_environment_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,8 @@ class Sandbox:
         """Read what comes from the fork with the same care as a stranger's bytes, since a query may have written
         them.
         """
-        connection.send_bytes(json.dumps({"sql": sql, "views": sorted(views)}).encode())
+        with suppress(ConnectionError):  # The process has ended, and may have said why. What it said is read below.
+            connection.send_bytes(json.dumps({"sql": sql, "views": sorted(views)}).encode())
         parts: list[pa.Table] = []
         rows, size = 0, 0
         while True:
@@ -122,9 +123,9 @@ class Sandbox:
             match message[:1]:
                 case b"W":
                     wanted = json.loads(message[1:])
-                    self._send(
-                        connection, database, [view for view in views if view in wanted["views"]], wanted["columns"]
-                    )
+                    read = [view for view in views if view in wanted["views"]]
+                    with suppress(ConnectionError):
+                        self._send(connection, database, read, wanted["columns"])
                 case b"A":
                     try:
                         parts.append(from_ipc(message[1:]))
