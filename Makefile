@@ -7,7 +7,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    real flights through the whole of Hourline, checked at the end; KEEP=1 leaves it up, WORKSPACE=folder says where"
-	@echo "make test    all checks and all tests, in 20 to 60 minutes on 2 cores"
+	@echo "make test    all checks, and the tests that are not marked heavy, in 15 to 40 minutes on 2 cores"
+	@echo "make test-all  those, too, as CI does: processes that are killed, Kafka that is away, the real Airflow, and variants"
 	@echo "make test-fast  the tests that need neither tables nor processes, in two minutes; make test-long has more seeds and stories"
 	@echo "make install sets up .venv, the jars and the classes that Java shares, which the others do as well"
 	@echo "make soak    processes and Kafka killed every few seconds, every read compared with the oracle; SOAK_MINUTES=20, SEED=n repeats its choices"
@@ -29,13 +30,15 @@ test-fast: $(SETUP)
 
 # Tests run short-lived Java: its second compiler takes more from the other tests than it gives. Without it, Java has
 # little memory for compiled code. A worker's Spark lives for all of its tests, and needs as much as usual.
-test test-long: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
+test test-all test-long: export JAVA_TOOL_OPTIONS := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 
 # Files go to the workers in their order, so that no long file is left for the end (tests/support/scheduling.py).
-test: check
-	.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25
+test: SELECTED := not heavy and not long
+test-all: SELECTED := not long
+test test-all: check
+	.venv/bin/python -m pytest -m "$(SELECTED)" -n 3 --dist loadfile --no-loadscope-reorder --durations 25
 
-# More seeds, more stories and more examples than `make test` has, on the same two cores.
+# More seeds, more stories and more examples than `make test-all` has, on the same two cores.
 test-long: $(SETUP)
 	HYPOTHESIS_PROFILE=long PROTOCOL_EXAMPLES=40 .venv/bin/python -m pytest -n 3 --dist loadfile --durations 25 -m "long or hypothesis"
 
@@ -70,4 +73,4 @@ $(SETUP): uv.lock pyproject.toml hourline_core/runtime/jars.lock benchmarks/peer
 	@bash infra/setup.sh
 	@touch $@
 
-.PHONY: help install demo test test-fast test-long soak check docs mutants bench bench-full clean
+.PHONY: help install demo test test-all test-fast test-long soak check docs mutants bench bench-full clean

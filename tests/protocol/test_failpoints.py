@@ -20,6 +20,8 @@ from tests.support.failpoint_places import CHAIN
 from tests.support.forked import start
 from tests.support.frozen_process import PATIENCE
 
+pytestmark = pytest.mark.heavy
+
 HOURS = random.Random(7).choices(range(4), k=500)  # noqa: S311 (the same numbers each time)
 
 

@@ -23,6 +23,8 @@ from serving_layer import Connection
 from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import METRICS, BareTables, expected, hour
 
+pytestmark = pytest.mark.heavy
+
 OF_EACH = 10
 READERS = 4
 AT_ONCE = 100

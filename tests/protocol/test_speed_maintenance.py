@@ -18,6 +18,8 @@ from hourline_core.storage.version_retention import KEPT_HOURS, STREAMED
 from speed_layer.commit.maintenance import MERGED, MICRO_BATCHES, maintain_after, maintain_source
 from tests.support.bare_tables import SOURCE, BareTables
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.parametrize("micro_batches", [60, pytest.param(MICRO_BATCHES, marks=pytest.mark.long)])
 def test_files_and_log_entries_stop_growing(micro_batches: int, tmp_path: Path) -> None:

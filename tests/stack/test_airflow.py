@@ -34,6 +34,8 @@ from tests.support.scheduled_project import Scheduled, maintains, wait_for
 from tests.support.speed_process import SpeedProcess, alive, descendants, wait_until
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 HOURS = 3
 BLOCKED = 0
 """The hour that does not pass its audit at first."""

@@ -16,6 +16,8 @@ from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 from tests.support.visits_tables import serving
 
+pytestmark = pytest.mark.heavy
+
 TOPIC = "at_least"
 SQL = "SELECT sum(scans)::BIGINT AS scans FROM flow"
 

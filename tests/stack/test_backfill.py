@@ -18,6 +18,8 @@ from tests.support import parcels
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 HOURS = 6
 RANGE = ["--from", hour_text(parcels.BEGIN), "--to", hour_text(parcels.BEGIN + timedelta(hours=HOURS))]
 

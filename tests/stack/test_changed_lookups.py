@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from batch_layer.findings import look_now
@@ -31,6 +32,8 @@ from tests.support.looked_up_flights import (
     write_planes,
 )
 from tests.support.project_files import write_project
+
+pytestmark = pytest.mark.heavy
 
 
 def test_a_changed_row_makes_the_hours_stale_whose_events_it_touches(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from hourline_core.ledger.raw_records import notes_on_raw_records
 from hourline_core.model.hours import parse_hour
 from tests.support.changing_shop import FILES, Row, Shop, by_hour, sale
 
+pytestmark = pytest.mark.heavy
+
 
 def test_fields_that_are_declared_later_count_in_all_of_history(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "later_fields")

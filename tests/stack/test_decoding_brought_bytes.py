@@ -18,6 +18,8 @@ from hourline_core.runtime.spark import spark_session, stop_spark
 from hourline_core.sql.database import open_database
 from tests.support.decoded_archive import METRIC, Archive, Sent, hour
 
+pytestmark = pytest.mark.heavy
+
 FIRST = [Sent(n % 4, (n + 1) % 4, (n, "x", f"{n}", None)[n % 4]) for n in range(12)]
 """Without their bytes, by a declaration that takes numbers and null."""
 SECOND = [Sent(n % 3, n % 4, (n, "y")[n % 2]) for n in range(6)]

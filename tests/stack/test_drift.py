@@ -22,6 +22,8 @@ from tests.support.oracle import Event
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def made(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import serving_layer
 from hourline import load_project
 from hourline_core.compute.check import find_unresolved
@@ -17,6 +19,8 @@ from tests.support.observed import drain
 from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
+
+pytestmark = pytest.mark.heavy
 
 START = datetime(2024, 5, 6, 20, tzinfo=UTC)
 FILES = {

@@ -42,6 +42,8 @@ from speed_layer.kafka.read_topics import as_records
 from tests.support.project_files import write_project
 from tests.support.states import equal, groups
 
+pytestmark = pytest.mark.heavy
+
 RAISING = {
     "json": "parse_json(t)",
     "json_part": "parse_json(t):a::date",

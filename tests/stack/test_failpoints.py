@@ -10,6 +10,8 @@ from tests.support import parcels
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 
 # test_backfill.py kills it once.
 @pytest.mark.long

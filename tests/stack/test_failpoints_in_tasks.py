@@ -13,6 +13,8 @@ from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 from tests.support.task_losses import count_lost_tasks
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.parametrize(("place", "left"), [("before write events", 0), ("after write events", 1)])
 def test_a_task_killed_where_it_writes_a_file_runs_again(

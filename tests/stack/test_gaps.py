@@ -35,6 +35,8 @@ from tests.support.oracle import Sent
 from tests.support.speed_process import PATIENCE, wait_until
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 BEGAN = datetime.now(UTC).replace(microsecond=0)
 """Before anything is sent."""
 

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from typer.testing import CliRunner
 
 import serving_layer
@@ -19,6 +20,8 @@ from speed_layer.spark_session import speed_session
 from tests.support import parcels
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
+
+pytestmark = pytest.mark.heavy
 
 GARBAGE = [
     b"{",

@@ -42,6 +42,8 @@ from tests.support.oracle import Sent
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 TOPIC = "faults"
 ANYBODY = ("User:ANONYMOUS", "*")
 SIX_MINUTES = timedelta(minutes=6)

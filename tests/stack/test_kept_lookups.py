@@ -38,6 +38,8 @@ from tests.support.looked_up_flights import (
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 
 def test_events_keep_the_rows_of_their_micro_batches(
     kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,8 @@ from tests.support.standalone_spark import python_workers_of
 from tests.support.task_losses import count_finished, count_lost_tasks, kill_until_a_task_is_lost
 from tests.support.tasks_with_failpoint import PLACE, SUM, run_tasks
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.long
 def test_a_python_worker_killed_in_mid_micro_batch_changes_nothing(kafka: str, tmp_path: Path) -> None:

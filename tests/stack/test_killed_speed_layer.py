@@ -11,6 +11,8 @@ from tests.support import parcels
 from tests.support.speed_process import SpeedProcess, records_arriving, wait_until
 from tests.support.stack_project import StackProject, leave_rows
 
+pytestmark = pytest.mark.heavy
+
 
 def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str, tmp_path: Path) -> None:
     project = parcels.make(tmp_path, kafka, topic="killed", few=True)

@@ -25,6 +25,8 @@ from speed_layer.import_files import find_history, import_files
 from speed_layer.spark_session import speed_session
 from tests.support.project_files import write_project
 
+pytestmark = pytest.mark.heavy
+
 BASE = datetime(2026, 3, 2, tzinfo=UTC)
 DAYS, ROUNDS, OF_ROUND = 3, 4, 100
 TAILS = [f"N{number}" for number in range(12)]

@@ -34,6 +34,8 @@ from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 START = datetime(2024, 3, 1, 10, tzinfo=UTC)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SOURCE = """\

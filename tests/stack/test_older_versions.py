@@ -10,6 +10,8 @@ from tests.support import parcels
 from tests.support.kept_workspace import FOLDER, restore
 from tests.support.oracle import OLD_TOPIC
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.parametrize("kept", sorted(FOLDER.glob("*.tar.gz")), ids=lambda path: path.name.removesuffix(".tar.gz"))
 def test_a_workspace_of_an_older_version_is_read_and_written_on(kept: Path, kafka: str, tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 from tests.support.user_classes import SPREAD, TRAIL, UNTIL_THIRD
 
+pytestmark = pytest.mark.heavy
+
 HOUR = parcels.BEGIN + timedelta(hours=1)
 """It has late events that no recompute has counted."""
 REAL = "case weight % 9 when 0 then double('NaN') when 1 then -0.0D when 2 then 0.0D else speed end"

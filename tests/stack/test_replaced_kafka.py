@@ -17,6 +17,8 @@ from tests.support.kafka_rig import Address, Body, KafkaRig
 from tests.support.recreated_topic import delete_topic
 from tests.support.speed_process import wait_until
 
+pytestmark = pytest.mark.heavy
+
 SOURCE = """\
     topic: NAME
     fields: {n: int, who: string, at: timestamp}

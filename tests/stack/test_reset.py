@@ -34,6 +34,8 @@ from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject, leave_rows
 
+pytestmark = pytest.mark.heavy
+
 DAY = timedelta(days=1)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STRICT = "belt: {type: string, required: true}"

@@ -20,6 +20,8 @@ from tests.support import parcels
 from tests.support.parcels import GARBAGE
 from tests.support.stack_project import StackProject, leave_rows
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
 def test_a_random_story_is_exact_after_each_step(

@@ -16,6 +16,8 @@ from hourline_core.model.hours import iso_text
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 HOURS = 5
 FILES = {

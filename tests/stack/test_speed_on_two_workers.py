@@ -14,6 +14,8 @@ from tests.support.standalone_spark import StandaloneSpark, standalone_spark
 from tests.support.task_losses import count_finished, count_lost_tasks, kill_until_a_task_is_lost
 from tests.support.tasks_with_failpoint import PLACE, SUM, run_tasks
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:

@@ -5,11 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from batch_layer.plan import plan_range
 from hourline_core.model.hours import parse_range
 from tests.support.speed_process import wait_until
 from tests.support.stack_project import StackProject
 from tests.support.standalone_spark import standalone_spark
+
+pytestmark = pytest.mark.heavy
 
 
 def test_a_recompute_on_a_standalone_spark_gives_the_same_answers(

@@ -5,8 +5,12 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support import parcels
 from tests.support.speed_process import SpeedProcess, records_arriving
+
+pytestmark = pytest.mark.heavy
 
 
 def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_was_stopped(

@@ -29,6 +29,8 @@ from tests.support.oracle import Sent
 from tests.support.speed_process import wait_until
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 
 class Transactions:
     """Sends events to the project's topic in transactions."""

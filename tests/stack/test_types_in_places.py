@@ -51,6 +51,8 @@ from speed_layer.intake.id_hashes import with_id_hash
 from tests.support.project_files import write_project
 from tests.support.states import equal, groups
 
+pytestmark = pytest.mark.heavy
+
 FIELDS = {
     "flag": "boolean",
     "n": "int",

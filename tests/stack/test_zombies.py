@@ -17,6 +17,8 @@ from tests.support.frozen_process import FrozenProcess
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
