@@ -97,10 +97,10 @@ def compare_metric(
 ) -> Facts:
     """The tiles compared with the events, the archive, the declaration and history.
 
-    ``archived`` is counted by DuckDB, ``totals`` by Spark. ``rows`` gives the number of rows and of groups in the tiles
-    of each hour. ``known`` has the values of published hours, ``events`` the numbers of events of the source's hours,
-    and ``stored`` the columns of the staged table. ``forgotten`` gives the numbers of events whose version is no longer
-    kept, by lookup.
+    ``archived`` is counted by DuckDB, ``totals`` by Arrow in the tasks. ``rows`` gives the number of rows and of groups
+    in the tiles of each hour. ``known`` has the values of published hours, ``events`` the numbers of events of the
+    source's hours, and ``stored`` the columns of the staged table. ``forgotten`` gives the numbers of events whose
+    version is no longer kept, by lookup.
     """
     metric, source = aggregation.metric, aggregation.source
     counted = [totals.of_metric.get(hour, 0) for hour in hours]

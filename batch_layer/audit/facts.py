@@ -1,6 +1,6 @@
 """The facts that the audit knows of each hour, to be compared: counts of the archive by DuckDB, and of the tiles.
 
-What Spark has counted of the events is in ``batch_layer.hour_totals``.
+What the fold has counted of the events is in ``batch_layer.hour_totals``.
 """
 
 from collections import Counter
@@ -102,7 +102,7 @@ def count_archived(
     """Count the archived events in ``hours``, which are sorted, up to the sequence ``cutoff``. ``standing`` are the
     decodings whose events count as they are archived; None: those of all do. ``decoded`` is the account of the others.
 
-    Spark computes the results, and is not asked: what it may have missed in the archive shows here.
+    Tasks compute the results, and are not asked: what they may have missed in the archive shows here.
     """
     size = f"INTERVAL '{int(HOURLY.size.total_seconds())} seconds'"
     table = f"hourline.events_{source.name}"

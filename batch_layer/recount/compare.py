@@ -9,7 +9,7 @@ from batch_layer.recount.groups import Group
 from hourline_core.aggregates import TOLERANCE
 from hourline_core.model import Measure, Metric
 
-NO_ROW = "no row"
+NO_ROW, NO_SECOND_ROW = "no row", "no second row"
 """Stands for the value of a group that is not there."""
 _HOUR_SECONDS = 3600
 
@@ -40,8 +40,9 @@ def find_differences(
         dimensions = {name: row[name] for name in metric.dimensions}
         if key in groups and key not in seen:
             found += _compare(metric, dimensions, row, groups[key])
-        else:  # A second row of a group is one too many.
-            found += [Difference(dimensions, name, row[name], NO_ROW) for name in metric.measures]
+        else:
+            recounted = NO_SECOND_ROW if key in seen else NO_ROW
+            found += [Difference(dimensions, name, row[name], recounted) for name in metric.measures]
         seen.add(key)
     for key, group in groups.items():
         if key not in seen:

@@ -125,12 +125,16 @@ def _recompute_range(
             "left out, since not closed yet: %s; the hourly run recomputes them once they have closed%s", hours, advice
         )
     if not results["hours"]:
-        raise AirflowSkipException(
-            f"nothing to recompute: no hour from {first} to {end} has closed yet"
-            if results["open"]
-            else f"nothing to recompute: no source has an hour from {first} to {end}; clear this task to run it again "
-            "once there are events"
-        )
+        nothing = f"nothing to recompute: no hour from {first} to {end} has closed yet"
+        if not results["open"]:
+            what = "metric that is in use" if results["pending"] else "source"
+            nothing = "; ".join(
+                [f"nothing to recompute: no {what} has an hour from {first} to {end}", *results["pending"]]
+            )
+            nothing += (
+                f"; clear this task to run it again {'after that' if results['pending'] else 'once there are events'}"
+            )
+        raise AirflowSkipException(nothing)
     return _outcome(results)
 
 

@@ -22,6 +22,7 @@ from hourline.cli.output import note, say, say_table
 from hourline.cli.progress import in_words
 from hourline.cli.recompute_progress import command_text
 from hourline.cli.recompute_report import exit_if_blocked, hours_in_words, report_open, write_results
+from hourline_core.machine import require_folder_of
 from hourline_core.model.hours import HOUR, parse_range, wall_clock
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def backfill(
     from batch_layer.backfill import plan_backfill
     from batch_layer.decoding.to_decode import sources_to_decode
 
+    if results:
+        require_folder_of(results)
     metrics = chosen_metrics(declared, metric)
     hours = parse_range(start, end) if any_hour else past_range(start, end)
     began = wall_clock()
@@ -61,9 +64,9 @@ def backfill(
         _check_open(planned.wanted, dry_run)
     report_open(planned.skipped)
     if not planned.wanted and not sources_to_decode(declared):
-        say(nothing_in(hours, chosen=metrics is not None, all_open=bool(planned.skipped)))
-        write_results(results, declared, since or began, hours, count=0, skipped=planned.skipped)
-        note_pending(declared)
+        pending = note_pending(declared)
+        say(nothing_in(hours, chosen=metrics is not None, all_open=bool(planned.skipped), pending=bool(pending)))
+        write_results(results, declared, since or began, hours, count=0, skipped=planned.skipped, pending=pending)
         return
     every, left = hours_of(planned.wanted), hours_of(planned.left)
     if planned.resumed:
@@ -74,10 +77,18 @@ def backfill(
         _say_plan(planned)
         note_pending(declared)
     else:
-        outcome = run_backfill(planned, command_text("backfill", start, end, metric))
+        command = command_text(
+            "backfill",
+            ("--from", start),
+            ("--to", end),
+            *(("--metric", one) for one in metric or ()),
+            ("--include-open", include_open),
+            ("--skip-open", skip_open),
+        )
+        outcome = run_backfill(planned, command)
         count = len(every.union(*(one.hours for one in outcome)))
-        write_results(results, declared, since or began, hours, count=count, skipped=planned.skipped)
-        note_pending(declared)
+        pending = note_pending(declared)
+        write_results(results, declared, since or began, hours, count=count, skipped=planned.skipped, pending=pending)
         exit_if_blocked(outcome)
 
 

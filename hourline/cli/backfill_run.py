@@ -31,7 +31,7 @@ def run_backfill(planned: "Backfill", command: str) -> "list[Recomputed]":
     done = every - hours_of(planned.left)
     if done != every:
         metrics = len({item.metric for item in planned.left})
-        note(f"recomputing {len(every - done):,} hours of {metrics} metrics{arrivals_in_words(planned.left)}")
+        note(f"recomputing {len(every - done):,} hour(s) of {metrics} metric(s){arrivals_in_words(planned.left)}")
     try:
         with recompute_progress("backfill") as move:
 

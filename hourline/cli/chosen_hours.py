@@ -47,9 +47,9 @@ def refuse_open(planned: list["PlannedHour"]) -> None:
         )
 
 
-def nothing_in(hours: HourRange | None, *, chosen: bool, all_open: bool) -> str:
-    """Why there is nothing to recompute in ``hours``. None: in the plan. ``chosen``: of some metrics alone, of which
-    the declaration may not be used yet. ``all_open``: its hours were left out.
+def nothing_in(hours: HourRange | None, *, chosen: bool, all_open: bool, pending: bool) -> str:
+    """Why there is nothing to recompute in ``hours``. None: in the plan. ``chosen``: of some metrics alone.
+    ``all_open``: its hours were left out. ``pending``: a declaration is not in use yet, and has no hours until it is.
     """
     if hours is None:
         return "nothing to recompute"
@@ -57,12 +57,14 @@ def nothing_in(hours: HourRange | None, *, chosen: bool, all_open: bool) -> str:
         return "nothing to recompute: no hour of that range has closed yet"
     if hours.start > wall_clock():
         return f"nothing to recompute: that range lies in the future; it is now {hour_text(wall_clock())}"
+    if pending:
+        return f"nothing to recompute: no {'chosen ' if chosen else ''}metric that is in use has an hour in that range"
     return f"nothing to recompute: {'no chosen metric' if chosen else 'no source'} has an hour in that range"
 
 
-def note_pending(project: "Project") -> bool:
+def note_pending(project: "Project") -> list[str]:
     """Note the declarations that readers do not get yet, and the open hours that results lack: each with the command
-    that ends it. Whether a declaration is pending.
+    that ends it. Returns the sentences about declarations.
     """
     from hourline_core.ledger.pending_declarations import find_pending
     from hourline_core.sql.database import open_database
@@ -77,9 +79,10 @@ def note_pending(project: "Project") -> bool:
             for tables in snapshot.metrics
         }
         pending = find_pending(project, snapshot)
-        for one in pending:
-            note(one.in_words(found.get(f"{one.metric}_{one.declaration}")))
+        sentences = [one.in_words(found.get(f"{one.metric}_{one.declaration}")) for one in pending]
+        for sentence in sentences:
+            note(sentence)
         # Those that have closed are in the plan.
         lacking = (missing for tables in snapshot.served if (missing := found[tables.name]))
         note_missing(replace(missing, closed=()) for missing in lacking)
-    return bool(pending)
+    return sentences

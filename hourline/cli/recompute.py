@@ -31,6 +31,7 @@ from hourline.cli.recompute_report import (
 )
 from hourline.exit_status import FOUND
 from hourline_core.errors import UsageError
+from hourline_core.machine import require_folder_of
 from hourline_core.model.hours import parse_range, wall_clock
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def recompute(
         raise UsageError("give both --from and --to, or neither for what `hourline plan` lists")
     if problem is not None and (start is not None or metric or include_open or skip_open):
         raise UsageError("give --problem alone: it names its hours and metrics")
+    if (include_open or skip_open) and start is None:
+        raise UsageError("give --include-open or --skip-open with a range, --from and --to: the plan has closed hours")
     any_hour = takes_open(include_open, skip_open)
     declared = load(project, workspace)
     from batch_layer.decoding.to_decode import sources_to_decode
@@ -80,6 +83,8 @@ def recompute(
     from batch_layer.plan import plan_problem, plan_range
     from batch_layer.recompute import recompute as recompute_hours
 
+    if results:
+        require_folder_of(results)
     metrics = chosen_metrics(declared, metric)
     began = wall_clock()
     lookups = _pin_lookups(declared, lookups_as_of, began)
@@ -121,15 +126,24 @@ def recompute(
                 on_decoded=report_decoded,
                 plan_again=make_plan if hours is None or include_open else plan_closed,
                 on_progress=move,
-                command=command_text("recompute", start, end, metric, problem, lookups_as_of),
+                command=command_text(
+                    "recompute",
+                    ("--from", start),
+                    ("--to", end),
+                    *(("--metric", one) for one in metric or ()),
+                    ("--problem", problem),
+                    ("--include-open", include_open),
+                    ("--skip-open", skip_open),
+                    ("--lookups-as-of", lookups_as_of),
+                ),
                 lookups=lookups,
             )
+    pending = note_pending(declared)
     if not planned and not done:
-        say(nothing_in(hours, chosen=metrics is not None, all_open=bool(skipped)))
+        say(nothing_in(hours, chosen=metrics is not None, all_open=bool(skipped), pending=bool(pending)))
     findings = look_and_record(declared, on_waiting=report_waiting)
     to_do = len({item.hour for item in planned}.union(*(one.hours for one in done)))
-    write_results(results, declared, since or began, hours, findings, count=to_do, skipped=skipped)
-    note_pending(declared)
+    write_results(results, declared, since or began, hours, findings, count=to_do, skipped=skipped, pending=pending)
     note_findings(findings)
     exit_if_blocked(done)
     if hours is None and problem is None and any(one.fails for one in findings):

@@ -1,6 +1,6 @@
 """The progress of a recompute in words: hours, events and the time that is left."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from shlex import join
@@ -45,15 +45,7 @@ def hours_and_events(done: int, events: int) -> str:
     return f"hours, {done:,} of {events:,} events"
 
 
-def command_text(
-    name: str,
-    start: str | None,
-    end: str | None,
-    metrics: Sequence[str] | None = None,
-    problem: str | None = None,
-    lookups_as_of: str | None = None,
-) -> str:
-    """A command that recomputes, with what it was asked for, for those who see it run."""
-    options = [("--from", start), ("--to", end), *(("--metric", metric) for metric in metrics or ())]
-    options += [("--problem", problem), ("--lookups-as-of", lookups_as_of)]
-    return join(["hourline", name, *(word for option in options if option[1] for word in option if word)])
+def command_text(name: str, *options: tuple[str, str | bool | None]) -> str:
+    """A command that recomputes, with those ``options`` that were given, for those who see it run."""
+    given = [(option,) if value is True else (option, value) for option, value in options if value]
+    return join(["hourline", name, *(str(word) for words in given for word in words)])

@@ -74,10 +74,12 @@ def write_results(
     *,
     count: int,
     skipped: Iterable["PlannedHour"] = (),
+    pending: Sequence[str] = (),
 ) -> None:
     """Write what was recomputed of ``hours`` (None: all) since a moment (UTC), and the open ``findings``, to the file
     of --results, as JSON. ``count`` is the number of hours that were to be recomputed. ``skipped`` are the open hours
-    that were left out; they are written by source.
+    that were left out; they are written by source. ``pending`` are the sentences about declarations that are not in
+    use yet.
     """
     if file is not None:
         from batch_layer.recompute_outcome import results_since
@@ -88,7 +90,7 @@ def write_results(
         for source, hour in sorted({(item.source, item.hour) for item in skipped}):
             still_open.setdefault(source, []).append(hour_text(hour))
         outcome = {**results_since(project, since, hours), "findings": told, "hours": count, "open": still_open}
-        file.write_text(json.dumps(outcome))
+        file.write_text(json.dumps({**outcome, "pending": pending}))
 
 
 def exit_if_blocked(done: Iterable["Recomputed"]) -> None:

@@ -104,6 +104,14 @@ def test_open_hours_of_a_range_are_refused_or_left_out(
     )
 
 
+@pytest.mark.parametrize("option", ["--skip-open", "--include-open"])
+def test_an_option_about_open_hours_is_refused_without_a_range(site: Visits, option: str, failing: Failing) -> None:  # noqa: F811
+    assert failing.sentence("recompute", option, folder=site.project.root) == (
+        "give --include-open or --skip-open with a range, --from and --to: the plan has closed hours"
+    )
+    assert final(site) == set()
+
+
 @pytest.mark.parametrize("command", ["backfill", "recompute"])
 def test_open_hours_of_a_range_are_recomputed_by_an_option(site: Visits, command: str) -> None:
     assert "left out" not in said(site.project.root, command, *QUIET, "--include-open")
@@ -210,6 +218,23 @@ def test_a_partition_without_an_hour_is_skipped_and_says_how_to_run_it_again(
     with pytest.raises(AirflowSkipException) as skipped:
         run_task(backfill, site, monkeypatch, partition_date=first, run_type="backfill")
     assert str(skipped.value) == NO_HOUR.format(hour_text(first), hour_text(end))
+
+
+def test_hours_of_a_metric_that_is_not_in_use_yet_are_skipped_with_what_takes_it_up(
+    site: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = site.project.root / "metrics" / "loads.yaml"
+    file.write_text(file.read_text().replace("worst: max(ms)", "best: min(ms)"))
+    with pytest.raises(AirflowSkipException) as skipped:
+        run_task(backfill_day, site, monkeypatch, partition_date=DAY, run_type="backfill")
+    end = hour_text(DAY + timedelta(days=1))
+    assert str(skipped.value) == (
+        f"nothing to recompute: no metric that is in use has an hour from {hour_text(DAY)} to {end}; metric 'loads' has "
+        "changed; it answers by its older declaration until the speed layer starts again (`hourline down`, "
+        "`hourline up`); clear this task to run it again after that"
+    )
+    said_by_command = said(site.project.root, "backfill", *RANGE, "--skip-open").splitlines()
+    assert "nothing to recompute: no metric that is in use has an hour in that range" in said_by_command
 
 
 @pytest.mark.parametrize("include_open", [False, True])

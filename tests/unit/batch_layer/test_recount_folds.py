@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from batch_layer.recount.compare import Difference, find_differences
+from batch_layer.recount.equality import key_of
 from batch_layer.recount.folds import DistinctFold, Fold, TopFold
+from batch_layer.recount.groups import Group
 from batch_layer.recount.number_folds import QuantileFold, SumFold, VarianceFold
 from batch_layer.recount.read_rows import Row
-from hourline_core.model import Measure
+from hourline_core.model import Measure, Metric
 
 ROW = Row(datetime(2024, 5, 6, tzinfo=UTC), 1, "id", 0, 0, 0, "t", None, True, True, (), {})
 LONG = [str(n) for n in range(3000) for _ in range(1 + 100 * (n == 7))]
@@ -57,3 +60,13 @@ def test_a_value_agrees_within_what_is_promised_and_no_further(
     assert done.agrees(done.value())
     assert done.agrees(near)
     assert not done.agrees(far)
+
+
+def test_a_doubled_row_is_told_as_a_second_one() -> None:
+    declared = {"name": "views", "source": "clicks", "dimensions": ["page"], "measures": {"spent": "sum(ms)"}}
+    metric = Metric.model_validate(declared)
+    fold = folded(SumFold(metric.measures["spent"]), [3])
+    groups = {key_of(("a",)): Group(("a",), {"spent": fold})}
+    row = {"page": "a", "spent": 3}
+    assert find_differences(metric, [row], groups) == []
+    assert find_differences(metric, [row, row], groups) == [Difference({"page": "a"}, "spent", 3, "no second row")]
