@@ -176,12 +176,12 @@ class SpeedLayer:
         """Wait until all streams have ended, one has failed, ``stop`` is set, or other ``sources`` can be read. Without
         a stream, waits for the latter two. Raises KafkaAwayError when a Kafka of this process has ended.
         """
-        while (not streams or any(stream.query.isActive for stream in streams)) and not stop.wait(0.1):
+        while (not streams or any(stream.is_active() for stream in streams)) and not stop.wait(0.1):
             if any(stream.failure() for stream in streams) or self._awaited.sources() != sources:
                 break
             if not self._drain:
                 for stream in streams:
-                    stream.look_at_kafka()
+                    stream.look()
             self._observer.heartbeat()
             if not self._kafka.alive():
                 # Spark itself would ask Kafka for minutes before it gave up.

@@ -24,7 +24,7 @@ from speed_layer.kafka.read_topics import read_topics, starting_offsets, write_s
 from speed_layer.recovery.takeover import TakeoverCheck
 from speed_layer.streams.foreach_batch import ForeachBatch
 from speed_layer.streams.open_source import open_source
-from speed_layer.streams.stream import Stream
+from speed_layer.streams.topic_stream import TopicStream
 
 # Without these, each micro-batch waits for two checkpoint files that nothing ever reads: a start goes on from progress.
 # Spark allows asynchronous checkpoints only for sinks that tolerate repeated records after a restart; here nothing
@@ -56,7 +56,7 @@ class StreamEnvironment:
     """A start lets it watch the progress that it opens."""
 
 
-def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Path, running: ExitStack) -> Stream:
+def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Path, running: ExitStack) -> TopicStream:
     """Start the stream of ``source`` behind what progress says was read, with a checkpoint in the folder
     ``checkpoints``. ``running`` closes what it needs while it runs.
 
@@ -113,7 +113,7 @@ def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Pa
 
     read = partial(_read_up_to, query, continuity.topic_ids)
     idle_partitions = IdlePartitions(tables, ends, read, environment.clock)
-    return Stream(foreach_batch, query, idle_partitions, continuity)
+    return TopicStream(foreach_batch, query, idle_partitions, continuity)
 
 
 def _read_up_to(query: StreamingQuery, topic_ids: Mapping[str, str]) -> Offsets:

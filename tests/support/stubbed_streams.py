@@ -15,7 +15,7 @@ from hourline_core.runtime.kafka import Kafka
 from speed_layer.kafka.awaited_topics import AwaitedTopics
 from speed_layer.speed_layer import SpeedLayer
 from speed_layer.state import State
-from speed_layer.streams.stream import Stream
+from speed_layer.streams.topic_stream import TopicStream
 from tests.support.observed import Observed
 
 VISITS = Source(
@@ -74,8 +74,8 @@ class SameKafka:
         return error
 
 
-def stream_of(foreach_batch: ForeachBatch, query: Query) -> Stream:
-    return Stream(cast(Any, foreach_batch), cast(Any, query), cast(Any, SimpleNamespace()), cast(Any, SameKafka()))
+def stream_of(foreach_batch: ForeachBatch, query: Query) -> TopicStream:
+    return TopicStream(cast(Any, foreach_batch), cast(Any, query), cast(Any, SimpleNamespace()), cast(Any, SameKafka()))
 
 
 class World(Observed):
@@ -95,7 +95,7 @@ class World(Observed):
         self.stop = PassingTime(self)
         self.lives = 0
         """How often a stream was started."""
-        self.streams: list[Stream] = []
+        self.streams: list[TopicStream] = []
         """The next ones. There is another one if none is left."""
         self.absences_seen = 0
         self.error: BrokerError | None = None
@@ -153,7 +153,7 @@ class World(Observed):
 
     awaited: AwaitedTopics
 
-    def _start(self, *_: object) -> Stream:
+    def _start(self, *_: object) -> TopicStream:
         self.lives += 1
         self.begins()
         return self.streams.pop(0) if self.streams else stream_of(ForeachBatch("visits"), Query())
