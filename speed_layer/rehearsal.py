@@ -24,7 +24,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.given_records import GivenRecord
 from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import OFFSET, PARTITION
-from hourline_core.model.topics import TopicPattern
+from hourline_core.model.topics import names_of
 from speed_layer.commit.committer import Committer, Finished
 from speed_layer.commit.offset_order import OffsetsReached
 from speed_layer.intake.deduplication import Deduplicator
@@ -169,9 +169,7 @@ class Positions:
 
 def _topic_of(source: Source) -> str:
     """A topic that the source may read."""
-    if isinstance(source.topic, TopicPattern):
-        return source.name
-    return source.topic if isinstance(source.topic, str) else source.topic[0]
+    return next(iter(names_of(source.topic)), source.name)
 
 
 def _headers_as_text(records: Sequence[GivenRecord]) -> pa.Array:

@@ -19,6 +19,7 @@ from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Tasks
+from speed_layer.joins.tasks import no_events
 from speed_layer.warm_workers import warm_workers
 
 _SHORTEST_DELAY, _DELAY_PER_SOURCE = 50, 12
@@ -74,7 +75,6 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
         "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
         "headers array<struct<key: string, value: binary>>"
     )
-    record = spark.createDataFrame([(None, None, "", 0, 0, None, 0, None)], columns)
     metrics = [plan_aggregation(spark, source, metric) for metric in project.metrics_of(source.name)]
     projection = Projection(metrics)
     branches = branches_of(project.sources.values(), source)
@@ -84,4 +84,8 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
         source, projection.metrics, *places, {}, EVENT_SCHEMA, {}, "", plan.native, plan.native_lookups
     )
     assignment = Assignment(0, {"": ""}, SourceClock(), wall_clock(), lookups=pinned)
-    Tasks(without_files, plan).run(plan.apply(record), assignment, TaskBounds(1, small_rows=False))
+    if source.join:
+        evaluated = plan.evaluate(no_events(spark, source))
+    else:
+        evaluated = plan.apply(spark.createDataFrame([(None, None, "", 0, 0, None, 0, None)], columns))
+    Tasks(without_files, plan).run(evaluated, assignment, TaskBounds(1, small_rows=False))

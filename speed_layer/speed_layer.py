@@ -8,8 +8,8 @@ joins what these folders hold:
 2. ``intake/`` is the work of the tasks: they decode and validate the record, archive its events, and fold them.
 3. ``commit/`` commits the files and tiles of the micro-batch, and then progress.
 
-``streams/`` has Spark read the next micro-batch meanwhile. ``recovery/`` says what is lost, read again or taken over
-after a fault, and ``reset/`` goes back in the topics.
+``streams/`` has Spark read the next micro-batch meanwhile. ``joins/`` joins what other sources have finished.
+``recovery/`` says what is lost, read again or taken over after a fault, and ``reset/`` goes back in the topics.
 """
 
 import shutil
@@ -32,6 +32,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.fault_context import surroundings_of
 from hourline_core.runtime.kafka import Kafka
+from speed_layer.joins.start_join import start_join
 from speed_layer.kafka.awaited_topics import AwaitedTopics
 from speed_layer.kafka.kafka_watch import KafkaWatch
 from speed_layer.observer import Observer
@@ -40,7 +41,8 @@ from speed_layer.recovery.lost_records import explain_gaps
 from speed_layer.recovery.restarts import Restarts
 from speed_layer.recovery.takeover import TakeoverCheck
 from speed_layer.state import Lifecycle, State
-from speed_layer.streams.start_stream import StreamEnvironment, start_stream
+from speed_layer.streams.environment import StreamEnvironment
+from speed_layer.streams.start_stream import start_stream
 from speed_layer.streams.stream import GOES_ON, Failures, Stream, failures_of, raise_failure, stop_streams
 
 
@@ -138,13 +140,14 @@ class SpeedLayer:
             except LostRecordsError:
                 pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):
-                if stop.is_set() or not any(has_gaps(self._project, one, self._kafka.address) for one in sources):
+                of_topics = [one for one in sources if not one.join]
+                if stop.is_set() or not any(has_gaps(self._project, one, self._kafka.address) for one in of_topics):
                     raise
         return []
 
     def _pass_gaps(self, source: Source) -> None:
         """Go on behind what is gone of the source's topics, if losses are accepted."""
-        skipping = find_gaps(self._project, source, self._kafka.address)
+        skipping = None if source.join else find_gaps(self._project, source, self._kafka.address)
         if skipping is None:
             return
         if not self._accept_loss:
@@ -162,7 +165,11 @@ class SpeedLayer:
         with ExitStack() as running:
             try:
                 for source in sources:
-                    streams.append(start_stream(self._environment, source, checkpoints, running))
+                    streams.append(
+                        start_join(self._environment, source, streams)
+                        if source.join
+                        else start_stream(self._environment, source, checkpoints, running)
+                    )
                 self._lifecycle.enter(State.RUNNING)
                 failures = self._wait_for_end(streams, sources, stop)
             finally:

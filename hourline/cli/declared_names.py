@@ -7,13 +7,20 @@ import typer
 from hourline_core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from hourline_core.model import Project
+    from hourline_core.model import Project, Source
 
 Kind = Literal["source", "metric"]
 
 DeclaredName = Annotated[
     str, typer.Argument(help="The source or metric; source:NAME or metric:NAME if both have that name.")
 ]
+
+
+def refuse_joined(source: "Source", instead: str) -> None:
+    """Raise UsageError if ``source`` reads no topic. ``instead`` says what to do with one of its inputs."""
+    if source.join:
+        inputs = " and ".join(f"'{name}'" for name in source.join.inputs)
+        raise UsageError(f"source '{source.name}' is joined of {inputs}, and has no records of its own: {instead}")
 
 
 def find_declared(project: "Project", text: str) -> tuple[Kind, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.chosen_hours import note_pending
-from hourline.cli.declared_names import DeclaredName, find_declared
+from hourline.cli.declared_names import DeclaredName, find_declared, refuse_joined
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline_core.errors import UsageError
@@ -72,6 +72,7 @@ def _plan_source(project: "Project", name: str, target: "Target", held: ExitStac
     from hourline_core.runtime.kafka import kafka_of
     from speed_layer.reset import SourceReset
 
+    refuse_joined(project.sources[name], "reset one of these, and what it brings anew is joined")
     kafka = held.enter_context(kafka_of(project))
     planned = SourceReset(project, project.sources[name], kafka.address, target)
     columns = ["partition", "from", "to", "read again", "skipped"]

@@ -27,5 +27,5 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
         kafka = start(declared, service, on_start, lambda: note("waiting for another `up`, which is starting them"))
     if accept_loss and not started:
         note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
-    topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values()))
+    topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values() if source.topic))
     say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops {'both' if own_kafka else 'it'}")

@@ -10,9 +10,10 @@ from functools import cached_property
 
 from deltalake import DeltaTable
 
+from hourline_core.errors import SourceError
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
-from hourline_core.model.decoding import Decoding, changed_fields, decoding_of, describe_changes
+from hourline_core.model.decoding import Decoding, changed_fields, decoding_of, describe_changes, find_other_join
 from hourline_core.storage.commit_log import WIDENED
 from hourline_core.storage.commits import commit_properties, durable_step
 from hourline_core.storage.open_tables import OpenTables
@@ -68,6 +69,19 @@ def note_decoding(events: DeltaTable, now: Decoding, sequence: int, moment: date
             {_DECODINGS: text},
             raise_if_not_exists=False,  # Hourline's own property
             commit_properties=commit_properties({WIDENED: "decodings"}),
+        )
+
+
+def refuse_other_join(events: DeltaTable, source: Source) -> None:
+    """Raise SourceError if the archived ``events`` of a joined source were joined by another declaration, of it or of
+    its inputs. Their pairs are not those of today's.
+    """
+    used = read_decodings(events) if source.join else []
+    if used and (changed := find_other_join(used[-1], decoding_of(source))):
+        raise SourceError(
+            f"source '{source.name}' joins in another way than the events in its archive were joined: changed is "
+            f"{', '.join(changed)}; declare that again as it was, or give the source another name: under this, both "
+            "inputs are joined anew from their beginning"
         )
 
 

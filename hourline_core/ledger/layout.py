@@ -51,16 +51,21 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 _ADDRESS = {
     "topic_id": Column(
         pa.string(),
-        "Kafka's id of the topic, which another topic of the same name does not have; or the id of an imported file.",
+        "Kafka's id of the topic, which another topic of the same name does not have; or the id of an imported file. "
+        "Of a joined event, the id of the progress of the input whose event came later.",
     ),
-    "topic": Column(pa.string(), "The name of the topic, or of the imported file."),
+    "topic": Column(pa.string(), "The name of the topic, of the imported file, or of that input."),
     "partition": Column(pa.int32(), "The partition of the topic."),
-    "offset": Column(pa.int64(), "The offset in the partition, or the number of the row in the file."),
+    "offset": Column(
+        pa.int64(),
+        "The offset in the partition, or the number of the row in the file. Of a joined event, the sequence of the "
+        "input's micro-batch.",
+    ),
     # It has the prefix, since a field of an archive that is older than this column may be called `place`.
     PLACE: Column(
         pa.int32(),
-        "The place of the event in its record, from 0, if the source declares `explode`; else 0. Null is 0, too: "
-        "an earlier Hourline 0.2 read it.",
+        "The place of the event in its record, from 0, if the source declares `explode`, or among those that are "
+        "joined of one micro-batch; else 0. Null is 0, too: an earlier Hourline 0.2 read it.",
     ),
 }
 """The identity of an event: topic id, partition, offset and place. Without the place, that of its record. The topic's

@@ -7,8 +7,12 @@ from hourline_core.ledger.layout import TIMESTAMP
 
 PROGRESS_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch or reset. It strictly increases."),
-    "topic_id": Column(pa.string(), "Kafka's id of the topic, or the id of an imported file."),
-    "topic": Column(pa.string(), "The name of the topic, or of the imported file."),
+    "topic_id": Column(
+        pa.string(),
+        "Kafka's id of the topic, or the id of an imported file. Of a joined source, the id of an input's progress. An "
+        "input has the partition 0, and its sequences are offsets.",
+    ),
+    "topic": Column(pa.string(), "The name of the topic, of the imported file, or of the input of a joined source."),
     "offsets": Column(
         pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
         "The lowest and the highest offset that were read of each partition. There need not be a record at the highest "
@@ -47,8 +51,9 @@ PROGRESS_COLUMNS: Columns = {
     "tombstones": Column(pa.int64(), "The number of records without a value."),
     "not_taken": Column(
         pa.int64(),
-        "The number of records that the source's branch does not take. They are not archived. Null is 0: an older "
-        "version of Hourline wrote the row.",
+        "The number of records that the source's branch does not take; of a joined source, the number of events of its "
+        "inputs that have null in their key. They are not archived. Null is 0: an older version of Hourline wrote the "
+        "row.",
     ),
     "taken_by_none": Column(
         pa.int64(),

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where, find_branch_mistakes
+from hourline_core.model.joined_sources import find_join_mistakes
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.source import Source
@@ -25,6 +26,7 @@ def find_mistakes(
     """
     mistakes = [
         *find_branch_mistakes(sources, where),
+        *find_join_mistakes(sources, where, unread),
         *_find_lookup_mistakes(sources, where, lookups, unread_lookups),
         *find_table_mistakes(lookups.values(), sources, where, unread),
     ]

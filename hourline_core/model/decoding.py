@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hourline_core.model.expressions import column_names
 from hourline_core.model.source import Source
 
 DECODER_VERSION = 1
@@ -24,8 +25,11 @@ BYTES_ALONE = "bytes"
 TOMBSTONE = "tombstone"
 """The decoding of a tombstone among the rejected records: it has no bytes, and was not rejected."""
 
-_OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead")
-"""The settings of a source, beside its fields, that decide which events a record becomes."""
+_OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead", "join")
+"""The settings of a source, beside its fields, that decide which events a record becomes, or which pairs are joined."""
+
+_INPUTS = "inputs"
+"""What decides about the events of a joined source's inputs, by their names, among the declared settings."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,45 @@ def decoding_of(source: Source) -> Decoding:
     """The decoding that ``source`` declares."""
     # Without defaults, so that a setting which a later version adds changes no hash.
     own = source.model_dump(mode="json", include={"fields", *_OF_SOURCE}, exclude_defaults=True)
+    if source.inputs:
+        own[_INPUTS] = {one.name: _what_joins(one, key) for one, key in zip(source.inputs, _keys(source), strict=True)}
     content = {"decoder": DECODER_VERSION, **own, **({} if source.raw else {"raw": False})}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return Decoding(hashlib.sha256(canonical.encode()).hexdigest()[:12], own, source.raw)
+
+
+def _keys(source: Source) -> tuple[list[str], list[str]]:
+    on = source.join.on if source.join else {}
+    return [*on], [*on.values()]
+
+
+def _what_joins(source: Source, key: list[str]) -> dict[str, Any]:
+    """The settings of an input that decide which of its events are joined. Other fields may change meanwhile."""
+    declared = dict(decoding_of(source).declared)
+    texts = [source.event_time.expression, source.id or "", source.where or ""]
+    named = frozenset[str]().union(*map(column_names, texts)) | {name.casefold() for name in key}
+    derived = {}
+    for name, text in reversed(source.derived.items()):  # A derived field may use earlier ones.
+        if name.casefold() in named:
+            derived[name] = text
+            named |= column_names(text)
+    fields = {name: of for name, of in declared.pop("fields").items() if of.get("required") or name.casefold() in named}
+    others = {"decoder": DECODER_VERSION, "fields": fields, "id": source.id, "where": source.where, "derived": derived}
+    return declared | others
+
+
+def find_other_join(before: Decoding, now: Decoding) -> list[str]:
+    """In words, what is declared in another way by ``now`` than by ``before`` about which pairs are joined. Empty:
+    nothing, or neither is of a joined source.
+    """
+    found = ["join"] if before.declared.get("join") != now.declared.get("join") else []
+    old, new = before.declared.get(_INPUTS, {}), now.declared.get(_INPUTS, {})
+    for name in new.keys() & old.keys():
+        changed = [
+            key for key in sorted(new[name].keys() | old[name].keys()) if new[name].get(key) != old[name].get(key)
+        ]
+        found += [f"{key} of source '{name}'" for key in changed]
+    return found
 
 
 def describe_changes(before: Decoding, now: Decoding) -> list[str]:

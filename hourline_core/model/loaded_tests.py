@@ -108,6 +108,13 @@ def _load(project: Project, name: str, document: Document) -> LoadedTest | None:
     source = _find_source(project, declared, document)
     if source is None:
         return None
+    if source.join:
+        inputs = " and ".join(f"'{one}'" for one in source.join.inputs)
+        text = (
+            f"got metrics over '{source.name}', which is joined of {inputs}, allowed are those over a source of topics"
+        )
+        _add(document, text, "expect")
+        return None
     all_metrics = project.all_metrics
     metrics = {metric: all_metrics[metric] for metric in declared.expect if metric in all_metrics}
     refuse = partial(_add, document)

@@ -33,11 +33,18 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
             definitions[model.__name__]["required"].remove("name")
     if Metric in models:
         _allow_sql(definitions["Metric"])
+    if Source in models:
+        _allow_join(definitions["Source"])
     whole: dict[str, Any] = {"$schema": DIALECT, "title": "Hourline"}
     if kind is not None:
         of_kind = [references[model, "validation"] for model in models]
         whole |= of_kind[0] if len(of_kind) == 1 else {"anyOf": of_kind}
     return {**whole, "$defs": definitions}
+
+
+def _allow_join(source: dict[str, Any]) -> None:
+    """Allow ``join`` in place of a topic and what is said of its records."""
+    source["anyOf"] = [{"required": ["topic", *source.pop("required")]}, {"required": ["join"]}]
 
 
 def _allow_sql(metric: dict[str, Any]) -> None:

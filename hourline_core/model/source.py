@@ -1,6 +1,8 @@
-"""A source: typed events of one or more Kafka topics, with an event time and, optionally, a unique id."""
+"""A source: typed events with an event time and, optionally, a unique id. They come from one or more Kafka topics, or
+are joined of other sources.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -8,20 +10,28 @@ import pydantic
 from pydantic import BeforeValidator, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
-from hourline_core.model.event_time import EventTimeForm
+from hourline_core.model.event_time import EventTime, EventTimeForm
 from hourline_core.model.expectation import Expectation, ExpectationForm, refuse_windows
 from hourline_core.model.expressions import Expression, column_names
-from hourline_core.model.fields import FieldForm
+from hourline_core.model.fields import Field, FieldForm
 from hourline_core.model.finding_bounds import SourceFindings, severity_of
+from hourline_core.model.join import Join
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
+from hourline_core.model.scratch_columns import EVENT_TIME, visible_name
 from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
 from hourline_core.model.times import Duration, Moment
-from hourline_core.model.topics import RetentionForm, TopicForm
+from hourline_core.model.topics import RetentionForm, TopicForm, matches
 from hourline_core.model.volume import Volume
 
 _EARLIEST_EPOCH = datetime(1971, 1, 1, tzinfo=UTC)
 """The default bound of numbers since 1970. Today's seconds, read as milliseconds, lie in January 1970."""
+
+_OF_RECORDS = (
+    *("topic", "branch", "format", "raw", "key_type", "fields", "explode", "event_time"),
+    *("earliest", "latest", "ahead", "on_recreate", "partitions", "retention"),
+)
+"""The keys that are about records of topics, which a joined source does not read."""
 
 
 def _explode(value: Any) -> Any:
@@ -42,10 +52,17 @@ class Source(Declaration):
     description: str | None = None
     """A description for people."""
 
-    topic: TopicForm
+    topic: TopicForm | None = None
     """The Kafka topic of the events. A list names several topics. `{pattern: …}` is a regular expression, and means all
     topics whose whole name matches, also topics that are created later. Hourline creates a named topic if it is
-    missing.
+    missing. Each source has a `topic`, or is a `join`.
+    """
+
+    join: Join | None = None
+    """Two sources whose events are joined, in place of a `topic`. The fields are those of both, each with the name of
+    its source in front: `orders_amount`. `orders_event_time` is the event time of the event of `orders`. The event time
+    of a pair is the later one of both. Keys about records, such as `fields` and `event_time`, are not allowed beside
+    it.
     """
 
     branch: Expression | None = None
@@ -160,12 +177,42 @@ class Source(Declaration):
     """
 
     _declared: Mapping[str, Lookup] = pydantic.PrivateAttr(default_factory=dict)
+    _inputs: tuple["Source", ...] = pydantic.PrivateAttr(default=())
+
+    def bind_inputs(self, left: "Source", right: "Source") -> Self:
+        """The joined source with the fields of its inputs, and the later event time of both."""
+        times = [name for name, of in self.joined_names(left, right) if of.startswith("the event time")]
+        fields = {name: Field(type="timestamp", required=True) for name in times}
+        for source in (left, right):
+            for name in source.event_fields:
+                of = source.fields[name] if name in source.fields else Field(type="string")
+                fields[f"{source.name}_{name}"] = Field(type=of.type, required=of.required)
+        later = EventTime(expression=f"greatest({', '.join(times)})")
+        bound = self.model_copy(update={"fields": fields, "event_time": later})
+        bound._inputs = (left, right)
+        return bound
+
+    def joined_names(self, *inputs: "Source") -> Iterator[tuple[str, str]]:
+        """The names of the fields that inputs give to the joined source, each with what it is, in words."""
+        for source in inputs:
+            own = visible_name(EVENT_TIME, {name.casefold() for name in source.event_fields})
+            yield f"{source.name}_{own}", f"the event time of '{source.name}'"
+            yield from ((f"{source.name}_{name}", f"field '{name}' of '{source.name}'") for name in source.event_fields)
+
+    @property
+    def inputs(self) -> tuple["Source", ...]:
+        """The sources that a joined one is made of, left and right, once it is bound. Empty: it reads topics."""
+        return self._inputs
 
     def bind_lookups(self, declared: Mapping[str, Lookup]) -> Self:
         """The source with the declarations of its lookups, which ``declared`` has by their names."""
         bound = self.model_copy()
         bound._declared = {name: declared[self.lookup_name(name)] for name in self.lookups}
         return bound
+
+    def reads(self, name: str) -> bool:
+        """Whether it reads the topic called ``name``; of a joined source, whether that is one of its inputs."""
+        return name in self.join.inputs if self.join else matches(self.topic, name)
 
     def lookup_name(self, name: str) -> str:
         """The name of the lookup that expressions of the source call ``name``."""
@@ -203,6 +250,27 @@ class Source(Declaration):
         """The earliest event time that is allowed (UTC), declared or by default. None: there is no bound."""
         is_epoch = self.event_time.encoding.startswith("epoch")
         return self.earliest or (_EARLIEST_EPOCH if is_epoch else None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_records(cls, value: Any) -> Any:
+        """Refuse the keys that a joined source has not. What they would say comes from the inputs, see ``bind_inputs``:
+        until then, there are stand-ins.
+        """
+        if not isinstance(value, dict) or value.get("join") is None:
+            return value
+        for key in _OF_RECORDS:
+            if value.get(key) is not None:
+                raise refuse(
+                    f"got it beside `join`, whose events are made of those of its inputs: leave {key} out", key
+                )
+        return {**value, "raw": False, "fields": {"joined": "string"}, "event_time": "joined"}
+
+    @model_validator(mode="after")
+    def _check_origin(self) -> Self:
+        if self.topic is None and self.join is None:
+            raise refuse("is missing: allowed is the name of a Kafka topic, or a `join` of two sources", "topic")
+        return self
 
     @model_validator(mode="after")
     def _check_names_and_times(self) -> Self:

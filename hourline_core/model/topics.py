@@ -1,4 +1,4 @@
-"""The topics that a source reads: one, several, or all that a pattern matches."""
+"""The topics that a source reads: one, several, or all that a pattern matches. A joined source reads none: None."""
 
 import re
 from datetime import timedelta
@@ -86,10 +86,10 @@ RetentionForm = Annotated[
 ]
 
 
-def names_of(topic: Topic) -> tuple[str, ...]:
-    """The topics that are declared by name. Empty: they are declared by a pattern."""
+def names_of(topic: Topic | None) -> tuple[str, ...]:
+    """The topics that are declared by name. Empty: they are declared by a pattern, or there are none."""
     match topic:
-        case TopicPattern():
+        case TopicPattern() | None:
             return ()
         case str():
             return (topic,)
@@ -97,27 +97,27 @@ def names_of(topic: Topic) -> tuple[str, ...]:
             return names
 
 
-def matches(topic: Topic, name: str) -> bool:
+def matches(topic: Topic | None, name: str) -> bool:
     """Whether the topic called ``name`` is among the declared ones."""
     if isinstance(topic, TopicPattern):
         return re.fullmatch(topic.pattern, name) is not None
     return name in names_of(topic)
 
 
-def topic_text(topic: Topic) -> str:
+def topic_text(topic: Topic | None) -> str:
     """The declared topics for messages: ``clicks_eu, clicks_us``, or ``/clicks_.*/``."""
     return ", ".join(topic_labels(topic))
 
 
-def topic_labels(topic: Topic) -> tuple[str, ...]:
+def topic_labels(topic: Topic | None) -> tuple[str, ...]:
     """Each declared topic for people: its name, or the pattern as ``/clicks_.*/``."""
     return (f"/{topic.pattern}/",) if isinstance(topic, TopicPattern) else names_of(topic)
 
 
-def shared_topic(one: Topic, other: Topic) -> str | None:
+def shared_topic(one: Topic | None, other: Topic | None) -> str | None:
     """A topic that both declare. None: they share none. Whether two different patterns match the same name is not known
     before there are topics.
     """
     names = [name for name in names_of(one) if matches(other, name)]
     names += [name for name in names_of(other) if matches(one, name)]
-    return names[0] if names else topic_text(one) if one == other else None
+    return names[0] if names else topic_text(one) if one is not None and one == other else None

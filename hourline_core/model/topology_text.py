@@ -1,4 +1,5 @@
-"""The topology of a project: topics, the sources that read them, and the metrics over these; as text and as Mermaid.
+"""The topology of a project: topics, the sources that read them or are joined of others, and the metrics over these; as
+text and as Mermaid.
 
 The name is that of Kafka Streams, whose ``Topology.describe()`` prints the same kind of list.
 """
@@ -18,8 +19,10 @@ def topology_text(project: Project) -> str:
     of a source that reads several topics are listed with the first of them.
     """
     lines, listed = [], set()
-    for topic, sources in _sources_by_topic(project).items():
-        lines.append(f"topic {topic}")
+    origins = [(f"topic {topic}", sources) for topic, sources in _sources_by_topic(project).items()]
+    origins += [(f"sources {' and '.join(one.join.inputs)}", [one]) for one in _joined(project) if one.join]
+    for origin, sources in origins:
+        lines.append(origin)
         for source in sources:
             if source.name in listed:
                 lines.append(f"  source {source.name}: as above")
@@ -45,6 +48,9 @@ def topology_mermaid(project: Project) -> str:
                 drawn.add(source.name)
                 lines += _draw(source, project)
             lines.append(f"    topic{number} --> source_{source.name}")
+    for source in _joined(project):
+        lines += _draw(source, project)
+        lines += [f"    source_{one.name} --> source_{source.name}" for one in source.inputs]
     return "\n".join(lines)
 
 
@@ -70,8 +76,19 @@ def _sources_by_topic(project: Project) -> dict[str, list[Source]]:
     return {topic: [source for source in by_name if topic in topic_labels(source.topic)] for topic in topics}
 
 
+def _joined(project: Project) -> list[Source]:
+    return sorted((source for source in project.sources.values() if source.join), key=attrgetter("name"))
+
+
 def _steps_of(source: Source) -> Iterator[str]:
     """What the source does with a record, in order."""
+    if source.join:
+        keys = " and ".join(
+            f"{source.join.left}.{one} = {source.join.right}.{of}" for one, of in source.join.on.items()
+        )
+        yield f"joins on {keys}"
+        within = source.join.within
+        yield f"within {duration_text(within.before)} before and {duration_text(within.after)} after"
     if source.branch:
         yield f"branch {source.branch}"
     for name, expression in source.explode.items():

@@ -18,7 +18,7 @@ from serving_layer.reports.gaps import GapReport, list_gaps
 from serving_layer.reports.hour_summary import LongSilence, SourceHours
 from serving_layer.reports.kafka_offsets import Offsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import PartitionStatus, TopicReading, report_partitions
-from serving_layer.reports.unread import ReadOffsets, count_lag, find_read_offsets, offsets_of_known
+from serving_layer.reports.unread import ReadOffsets, count_lag, find_read_offsets, offsets_of_inputs, offsets_of_known
 
 
 class AbsentTopic(Described):
@@ -50,7 +50,9 @@ class SourceStatus(Described):
     tombstones: int
     """The number of records without a value."""
     not_taken: int
-    """The number of records that the source's branch does not take."""
+    """The number of records that the source's branch does not take; of a joined source, the number of events of its
+    inputs that have null in their key.
+    """
     taken_by_none: int
     """The number of records that no branch of the topic took when they were read first. The first source by name counts
     them.
@@ -70,8 +72,8 @@ class SourceStatus(Described):
     gaps: list[GapReport]
     """What Kafka deleted before it was read, whether or not it is confirmed."""
     lag: int | None
-    """The number of offsets in Kafka that no finished micro-batch has read. 0 when all that can be read was. Null: it
-    is not known.
+    """The number of offsets in Kafka that no finished micro-batch has read; of a joined source, the number of
+    micro-batches of its inputs. 0 when all that can be read was. Null: it is not known.
     """
     lag_unknown: str | None
     """Why the lag is not known. Null: it is known."""
@@ -96,8 +98,8 @@ class SourceStatus(Described):
     long_silences: list[LongSilence]
     """Its long silences, in their order: the hours without an event after 31 days of them."""
     partitions: list[PartitionStatus]
-    """The partitions of its topics. Those without a record are listed if Kafka has answered. None is before the first
-    start of the speed layer.
+    """The partitions of its topics; of a joined source, its inputs, each with one partition. Those without a record are
+    listed if Kafka has answered. None is before the first start of the speed layer.
     """
 
 
@@ -106,7 +108,9 @@ def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str,
     snapshot, sources = connection.snapshot, connection.project.sources.values()
     read = find_read_offsets(connection, sources)
     known = {
-        source.name: offsets_of_known(source, read.get(source.name, ReadOffsets()), offsets[source.name])
+        source.name: offsets_of_inputs(connection, source)
+        if source.join
+        else offsets_of_known(source, read.get(source.name, ReadOffsets()), offsets[source.name])
         for source in sources
     }
     partitions = report_partitions(

@@ -1,4 +1,6 @@
-"""What no finished micro-batch has read of a source's topics: the lag, if Kafka holds what was read."""
+"""What no finished micro-batch has read of a source's topics: the lag, if Kafka holds what was read. The input of a
+joined source are finished micro-batches of others.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -7,11 +9,10 @@ import pyarrow as pa
 
 from hourline_core.ledger.read_offsets import reading_of
 from hourline_core.model import Source
-from hourline_core.model.topics import matches
 from hourline_core.sql.all_progress import LAST_CLUSTERS_SQL, READ_OFFSETS_SQL
 from serving_layer.connection import Connection
 from serving_layer.reports.each_source import ask_each
-from serving_layer.reports.kafka_offsets import SourceOffsets, TopicOffsets, Unknown
+from serving_layer.reports.kafka_offsets import PartitionOffsets, SourceOffsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import TopicReading
 
 
@@ -46,8 +47,15 @@ def _readings(source: Source, rows: pa.Table) -> dict[str, TopicReading]:
     return {
         topic: TopicReading(topic_id, reading_of(rows, topic_id))
         for topic, topic_id in by_name.items()
-        if topic and matches(source.topic, topic)
+        if topic and source.reads(topic)
     }
+
+
+def offsets_of_inputs(connection: Connection, source: Source) -> TopicOffsets:
+    """Those of a joined source: the finished micro-batches of its inputs, by input."""
+    known = connection.snapshot.progress
+    ends = {one.name: known[one.name].sequence + 1 for one in source.inputs if one.name in known}
+    return {name: {0: PartitionOffsets(1, end)} for name, end in ends.items()}
 
 
 def offsets_of_known(source: Source, read: ReadOffsets, offsets: SourceOffsets | Unknown) -> TopicOffsets | Unknown:

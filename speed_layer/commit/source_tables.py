@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import TableError
-from hourline_core.ledger.decodings import note_decoding
+from hourline_core.ledger.decodings import note_decoding, refuse_other_join
 from hourline_core.ledger.layout import (
     DECLARATION,
     EVENT_SCHEMA,
@@ -120,6 +120,10 @@ class SourceTables:
         """
         self.progress.finish(rows, versions_of(self._written))
 
+    def reset(self, row: ProgressRow) -> None:
+        """Commit a reset to progress, after which reading goes on elsewhere."""
+        self.progress.reset([row], versions_of(self._written), of_metric=False)
+
     def append(self, table: DeltaTable, schema: pa.Schema, rows: pa.Table, sequence: int) -> None:
         """Commit one micro-batch's rows (without their sequence) to one table. Raises ConflictError when another
         process writes there.
@@ -155,7 +159,7 @@ def open_source_tables(
     A metric that has changed has two aggregations until the new one is promoted, the older one first. ``fields`` are
     the declared fields as Arrow columns. ``clock`` (UTC) dates a decoding that is new, and the row of progress that
     tells metrics which are new. Raises TableError when a table does not fit the declaration, and ConflictError when
-    another process writes to it.
+    another process writes to it. Raises SourceError for another join than that of the archived events.
     """
     schemas = {
         aggregation.name: pa.schema([pa.field("sequence", pa.int64()), *aggregation.schema])
@@ -179,6 +183,7 @@ def open_source_tables(
     fields = _with_own_columns(layout, source, fields, progress)
     events_schema = pa.schema([*EVENT_SCHEMA, *fields])
     events = _open_events(layout, source, events_schema, progress)
+    refuse_other_join(events, source)
     archived = pa.schema(events.schema().to_arrow())
     former_fields = [column for column in archived if column.name not in events_schema.names]
     rejected = open_or_create(

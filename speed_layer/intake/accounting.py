@@ -9,12 +9,12 @@ from speed_layer.intake.record_rows import number_of_records, outcomes_of
 from speed_layer.recovery.counted_records import CountedBefore
 
 
-def count_records(fresh: pa.Table, known: CountedBefore) -> RecordCounts:
+def count_records(fresh: pa.Table, known: CountedBefore, *, joined: bool = False) -> RecordCounts:
     """The counts of ``fresh`` (the rows of a micro-batch that did not count before, with OUTCOME and DUPLICATE).
-    ``known`` is what their records count as already, which is taken back.
+    ``known`` is what their records count as already, which is taken back. Each event that is ``joined`` is a record.
     """
     outcomes, duplicates = outcomes_of(fresh), pc.sum(fresh[DUPLICATE]).as_py() or 0
-    records = number_of_records(fresh) - known.records
+    records = number_of_records(fresh, joined=joined) - known.records
     return RecordCounts(
         records=records,
         accepted=outcomes.get("accepted", 0) - duplicates,

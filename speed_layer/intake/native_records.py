@@ -41,9 +41,9 @@ _KAFKA_TIMESTAMP_TYPES, _TIMESTAMP_TYPES = pa.array([0, 1], pa.int32()), pa.arra
 
 def native_expressions(source: Source, branches: Branches | None, projection: Projection) -> dict[str, str] | None:
     """The expressions of ID and of ``projection``, by column, for DuckDB. None: the records of ``source``, some
-    expression, or the key of a lookup need Spark.
+    expression, or the key of a lookup need Spark; or its events are joined, in Spark's columns.
     """
-    if branches is not None or not is_validated_natively(source):
+    if source.join or branches is not None or not is_validated_natively(source):
         return None
     expressions = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
     native = translate_all(expressions)

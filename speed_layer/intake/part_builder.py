@@ -61,6 +61,7 @@ class PartBuilder:
 
     def __init__(self, plan: IntakePlan, assignment: Assignment, folds: Mapping[str, Fold]) -> None:
         self._plan = plan
+        self._joined = plan.source.join is not None
         self._assignment = assignment
         self._folds = folds
         self._events = FileIfRows(plan.events, plan.storage_options, "events", plan.events_schema)
@@ -88,7 +89,7 @@ class PartBuilder:
         accepted = accepted_of(fresh)
         known = counted.find(fresh)
         self._part += Part(
-            records=number_of_records(rows),
+            records=number_of_records(rows, joined=self._joined),
             rows=rows.num_rows,
             size=pc.sum(rows.filter(pc.equal(rows[PLACE], 0))[VALUE_SIZE]).as_py() or 0,
             already_counted=rows.num_rows - fresh.num_rows,
@@ -168,7 +169,7 @@ class PartBuilder:
     def _of_topic(self, fresh: pa.Table, topic_id: str) -> TopicPart:
         rows = of_topic(fresh, topic_id)
         hours = pc.value_counts(accepted_of(rows)[HOUR])
-        counts = count_records(rows, self._assignment.counted.find(rows))
+        counts = count_records(rows, self._assignment.counted.find(rows), joined=self._joined)
         return TopicPart(
             counts, Counter(dict(zip(hours.field(0).to_pylist(), hours.field(1).to_pylist(), strict=True)))
         )
@@ -181,8 +182,9 @@ class PartBuilder:
 
     def _note_offsets(self, rows: pa.Table) -> None:
         for of, (first, last) in offsets_by_partition(rows).items():
-            self._offsets[of] = (self._offsets.get(of, (first, last))[0], last)
-        if not self._assignment.history:
+            known = self._offsets.get(of, (first, last))
+            self._offsets[of] = (min(known[0], first), max(known[1], last))
+        if not self._assignment.history and not self._joined:
             self._last_records |= last_records_of(rows)
 
     def _note_times(self, rows: pa.Table, fresh: pa.Table) -> None:

@@ -88,11 +88,19 @@ class MicroBatchReader:
         return self._reprocessing.is_met(topic_ids)
 
     def read(
-        self, evaluated: Evaluated, origin: Origin, ends: Mapping[tuple[str, int], int], sequence: int
+        self,
+        evaluated: Evaluated,
+        origin: Origin,
+        ends: Mapping[tuple[str, int], int],
+        sequence: int,
+        *,
+        clock: SourceClock | None = None,
+        bounds: TaskBounds | None = None,
     ) -> Read | None:
         """Run the tasks on ``evaluated``, what ``RecordPlan.apply`` gives for records of ``origin``, to be committed as
         ``sequence``. It depends on no commit, unless a topic is new, and changes no table. ``ends`` are one past the
-        last offset that Spark looks at, by topic and partition. None: nothing was read.
+        last offset that Spark looks at, by topic and partition. The ``clock`` after it and the ``bounds`` of its tasks
+        are what its records tell, unless they are given. None: nothing was read.
         """
         started = self._clock()
         ends_by_id = {(origin.topic_ids[topic], of): end for (topic, of), end in ends.items()}
@@ -107,13 +115,13 @@ class MicroBatchReader:
             origin.history,
             lookups=self.pin_lookups(),
         )
-        bounds = self.size.bounds(sum(end - first for first, end in spans.values()))
-        part = self._run(evaluated, assignment, bounds)
+        of_size = self.size.bounds(sum(end - first for first, end in spans.values()))
+        part = self._run(evaluated, assignment, bounds or of_size)
         offsets = self._reached.advance(part.offsets, ends_by_id)
         if not offsets:
             return None
         self._reprocessing.release_passed({of: last for of, (_, last) in part.offsets.items()})
-        clock = self._clock_after(part, origin)
+        clock = clock or self._clock_after(part, origin)
         self.size.learn(part.records, part.rows, part.size)
         self._deduplicator.remember(_ids(part), clock.time)
         self._read_up_to = clock

@@ -46,7 +46,10 @@ class RecordPlan:
         if self.native is not None:
             return kafka.withColumn("headers", F.to_json("headers"))
         records = as_records(kafka, arrived)
-        validated = validate(records, self.source, self.branches, keep=[HEADERS_TEXT])
+        return self.evaluate(validate(records, self.source, self.branches, keep=[HEADERS_TEXT]))
+
+    def evaluate(self, validated: DataFrame) -> DataFrame:
+        """The same for events that are ``validated``, where Spark evaluates the expressions."""
         return validated if self.source.lookups else self._evaluate(validated)
 
     def complete(self, applied: DataFrame, pinned: Pinned) -> DataFrame:

@@ -51,11 +51,11 @@ def event_times_by_partition(events: pa.Table) -> dict[tuple[str, int], Micros]:
     }
 
 
-def number_of_records(rows: pa.Table) -> int:
+def number_of_records(rows: pa.Table, *, joined: bool = False) -> int:
     """The number of records of ``rows`` (TOPIC_ID, PARTITION, OFFSET, PLACE), each of which is an event, or a record
-    without.
+    without. Each event that is ``joined`` is a record.
     """
-    exploded = pc.any(pc.greater(rows[PLACE], 0)).as_py()
+    exploded = not joined and pc.any(pc.greater(rows[PLACE], 0)).as_py()
     return len(rows.group_by([TOPIC_ID, PARTITION, OFFSET]).aggregate([]) if exploded else rows)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports, run_tasks
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, TOPIC
+from hourline_core.storage.file_slices import join_tables
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.native_records import NativeRecords, as_records
 from speed_layer.intake.part import Assignment, IntakePlan, Part, from_bytes, to_bytes
@@ -81,7 +82,8 @@ def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordB
     builder = PartBuilder(declared, assignment, folds)
     if native:
         batches = (as_records(batch, assignment.arrived) for batch in batches)
-    for chunk in _chunks(batches):
+    # Pairs of one micro-batch of an input have its sequence in their address, and are records of their own.
+    for chunk in join_tables(map(pa.table, batches)) if declared.source.join else _chunks(batches):
         builder.add(native.evaluate(chunk, assignment.lookups) if native else chunk)
     return builder.finish()
 

@@ -1,27 +1,23 @@
 """Starts the stream of one source: a Structured Streaming query over its topics."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hourline_core.model import Project, Source
-from hourline_core.model.hours import Clock
+from hourline_core.model import Source
 from hourline_core.model.topics import TopicPattern
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.topics import ensure_topics, find_topics, topic_offsets
-from speed_layer.commit.committer import Finished
 from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
 from speed_layer.kafka.consumer_group import ConsumerGroup
 from speed_layer.kafka.continuity import Continuity, last_read
 from speed_layer.kafka.planned_reads import PlannedReads
 from speed_layer.kafka.read_topics import read_topics, starting_offsets, write_starting_offsets
-from speed_layer.recovery.takeover import TakeoverCheck
+from speed_layer.streams.environment import StreamEnvironment
 from speed_layer.streams.foreach_batch import ForeachBatch
 from speed_layer.streams.open_source import open_source
 from speed_layer.streams.topic_stream import TopicStream
@@ -37,23 +33,6 @@ _UNREAD_CHECKPOINT = {
 
 _SECONDS_FOR_REQUEST = 5.0
 """The time limit of a request to Kafka. A stop waits for it."""
-
-
-@dataclass(frozen=True)
-class StreamEnvironment:
-    """What the streams of a speed layer share."""
-
-    spark: SparkSession
-    project: Project
-    bootstrap: str
-    drain: bool
-    """Whether they end when all that was in the topics at the start has been processed."""
-    clock: Clock
-    """The wall's (UTC). It only dates the micro-batches."""
-    on_finished: Callable[[Finished], None]
-    """Called after each micro-batch."""
-    takeover: TakeoverCheck
-    """A start lets it watch the progress that it opens."""
 
 
 def start_stream(environment: StreamEnvironment, source: Source, checkpoints: Path, running: ExitStack) -> TopicStream:

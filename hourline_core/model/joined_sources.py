@@ -1,0 +1,107 @@
+"""Gives joined sources the fields of their inputs, and finds the joins that cannot be."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from hourline_core.errors import did_you_mean
+from hourline_core.model.branches import Where
+from hourline_core.model.join import KEY_TYPES, Join
+from hourline_core.model.names import LONGEST
+from hourline_core.model.source import Source
+
+
+def bind_joins(sources: Mapping[str, Source]) -> dict[str, Source]:
+    """The sources, with the fields of their inputs if they are joined; inputs come before what joins them. A source
+    whose inputs are not all there, or that is its own input, stays as it is.
+    """
+    bound: dict[str, Source] = {}
+    waiting = dict(sources)
+    while waiting:
+        ready = [
+            source
+            for source in waiting.values()
+            if source.join is None or all(name not in waiting for name in source.join.inputs)
+        ]
+        for source in ready or waiting.values():
+            inputs = [bound[name] for name in source.join.inputs if name in bound] if source.join else []
+            bound[source.name] = source.bind_inputs(*inputs) if len(inputs) == 2 else source
+        waiting = {name: source for name, source in waiting.items() if name not in bound}
+    return bound
+
+
+def joined_over(sources: Mapping[str, Source], name: str) -> list[Source]:
+    """The sources that have the source ``name`` as an input."""
+    return [source for source in sources.values() if source.join and name in source.join.inputs]
+
+
+def find_join_mistakes(sources: Mapping[str, Source], where: Where, unread: Collection[str]) -> Iterator[str]:
+    """A line for each mistake in a join. ``unread`` are sources that exist, but whose own declaration has a mistake."""
+    for source in sources.values():
+        if source.join is None:
+            continue
+        for path, text in _find_mistakes(source, source.join, sources, unread):
+            yield f"{where('source', source.name, ('join', *path))}: {'.'.join(('join', *path))}: {text}"
+
+
+def _find_mistakes(
+    source: Source, join: Join, sources: Mapping[str, Source], unread: Collection[str]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    known = True
+    for side, name in (("left", join.left), ("right", join.right)):
+        if name not in sources:
+            known = False
+            if name not in unread:
+                yield (side,), f"got '{name}', which is no source of this project{did_you_mean(name, sources)}"
+        elif circle := _find_circle(source.name, name, sources):
+            known = False
+            yield (side,), f"got '{name}', which is joined of '{source.name}' itself: {' ← '.join(circle)}"
+        elif sources[name].explode:
+            known = False
+            yield (side,), f"got '{name}', which explodes its records; allowed is a source without `explode`"
+    if not known:
+        return
+    left, right = sources[join.left], sources[join.right]
+    for one, other in join.on.items():
+        yield from ((("on", one), text) for text in _find_key_mistakes(left, one, right, other))
+    own = [*source.derived, *source.lookups]
+    names = {name.casefold(): f"'{name}' of '{source.name}' itself" for name in own}
+    for joined, of in source.joined_names(left, right):
+        earlier = names.setdefault(joined.casefold(), of)
+        if earlier != of:
+            yield (), f"{earlier} and {of} would both be '{joined}'; allowed is each name once: rename one of them"
+        if len(joined) > LONGEST:
+            yield (), f"{of} would be '{joined}', which has {len(joined)} characters, allowed are {LONGEST}"
+
+
+def _find_circle(name: str, start: str, sources: Mapping[str, Source]) -> list[str]:
+    """The sources on the way from an input ``start`` back to ``name``. Empty: there is no way."""
+    ways = [[name, start]]
+    seen = {start}
+    while ways:
+        way = ways.pop()
+        if way[-1] == name:
+            return way
+        following = sources[way[-1]].join if way[-1] in sources else None
+        for one in following.inputs if following else ():
+            if one not in seen:
+                seen.add(one)
+                ways.append([*way, one])
+    return []
+
+
+def _find_key_mistakes(left: Source, one: str, right: Source, other: str) -> Iterator[str]:
+    types = []
+    for source, name in ((left, one), (right, other)):
+        if name not in source.event_fields or name not in source.fields:
+            hint = did_you_mean(name, source.fields)
+            yield f"got '{name}', which is no declared field of source '{source.name}'{hint}"
+        else:
+            types.append(str(source.fields[name].tree))
+    if len(types) < 2:
+        return
+    if types[0] != types[1]:
+        yield (
+            f"got '{one}' of source '{left.name}', which is of type {types[0]}, and '{other}' of source "
+            f"'{right.name}', which is of type {types[1]}; allowed are fields of the same type"
+        )
+    elif types[0] not in KEY_TYPES:
+        yield f"got fields of type {types[0]}, allowed are {', '.join(KEY_TYPES)}"

@@ -1,0 +1,38 @@
+"""Passes the gaps of an input on to the joined source. Nobody knows what the lost records would have joined with."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
+from hourline_core.model.windows import HOURLY
+
+
+def rows_before_gap(rows: Sequence[ProgressRow]) -> Sequence[ProgressRow]:
+    """The rows of progress up to the first sequence with gaps, exclusive."""
+    first = next((row.sequence for row in rows if row.gaps), None)
+    return rows if first is None else [row for row in rows if row.sequence < first]
+
+
+def gap_row(
+    last: ProgressRow | None,
+    sequence: int,
+    topic: tuple[str, str],
+    rows: Sequence[ProgressRow],
+    reach: timedelta,
+    moment: datetime,
+) -> ProgressRow:
+    """The row of the joined source's progress that passes the first sequence of an input's ``rows``, which has gaps.
+
+    That sequence is the offset of the input that is gone. ``topic`` are the id and the name of the input. The hours
+    that lack pairs are those of the gaps, and later ones: a partner up to ``reach`` later decides the hour of a pair.
+    """
+    passed = rows[0].sequence
+    gaps = tuple(_widen(gap, passed, reach) for row in rows if row.sequence == passed for gap in row.gaps or ())
+    position = (Position(0, passed, passed + 1),)
+    return ProgressRow.of_source_reset(last, sequence, topic, position, gaps, moment, None, ())
+
+
+def _widen(gap: Gap, passed: int, reach: timedelta) -> Gap:
+    hour = gap.last_hour and HOURLY.assign(gap.last_hour + timedelta(hours=1) - timedelta(microseconds=1) + reach)
+    return replace(gap, partition=0, first=passed, end=passed + 1, last_hour=hour)

@@ -1,0 +1,147 @@
+"""Plans a join: what tasks read of the archive of each input, and what a pair of events becomes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from hourline_core.compute.lookup_columns import native_lookups
+from hourline_core.compute.native_expressions import translate
+from hourline_core.errors import DeclarationError, SourceError
+from hourline_core.ledger.decodings import ArchiveDecodings
+from hourline_core.ledger.layout import Layout, archived_names
+from hourline_core.ledger.progress import Progress
+from hourline_core.model import Project, Source
+from hourline_core.model.scratch_columns import (
+    DUPLICATE,
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SEQUENCE,
+    TOPIC_ID,
+)
+
+ADDRESS = (TOPIC_ID, PARTITION, OFFSET, PLACE)
+
+
+@dataclass(frozen=True)
+class SidePlan:
+    """What tasks read of one input."""
+
+    source: str
+    archive: str
+    """The address of its events table."""
+    storage_options: Mapping[str, str] = field(repr=False)
+    columns: Mapping[str, str]
+    """What is read of an event that may have a partner, by Hourline's names, with the name of each in the archive."""
+    identity_columns: Mapping[str, str]
+    """What is read of an event that may be the first of its id."""
+    types: Mapping[str, pa.DataType]
+    """By column, as it is archived."""
+    key: Sequence[str]
+    """The fields of the key, in the order of the join."""
+    identity: str | None
+    """Its id in DuckDB's SQL. None: it has none."""
+    where: str | None
+    """The condition under which an event counts, in DuckDB's SQL. None: each one does."""
+    fields: Mapping[str, str]
+    """By field of the joined source, the column that it is made of."""
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """A join of two inputs."""
+
+    sides: tuple[SidePlan, SidePlan]
+    """Left and right."""
+    fields: Sequence[str]
+    """The fields of a joined event, in the order of their declaration."""
+    before: timedelta
+    after: timedelta
+    """How much earlier, and later, than the left event the right one may be."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """The tables of one input of a join, at the version that they are open at."""
+
+    source: Source
+    progress: Progress
+    events: DeltaTable
+
+    @property
+    def topic_id(self) -> str:
+        """What the progress of the joined source calls the input: tables in the place of these have another id."""
+        return str(self.progress.table.metadata().id)
+
+
+def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> JoinPlan:
+    """The plan of the joined ``source``. Raises DeclarationError if DuckDB does not compute an expression that decides
+    which events of an input count. Raises SourceError if an archive has events that another declaration has made.
+    """
+    assert source.join, "it is joined"
+    layout, on = Layout.of(project), source.join.on
+    left, right = inputs
+    keys = ([*on], [*on.values()])
+    sides = (_plan_side(layout, source, left, keys[0]), _plan_side(layout, source, right, keys[1]))
+    return JoinPlan(sides, source.event_fields, source.join.within.before, source.join.within.after)
+
+
+def find_untranslated(source: Source) -> tuple[str, str] | None:
+    """The setting of an input, and its expression, that DuckDB does not compute as Spark does. None: there is none."""
+    for setting, text in (("id", source.id), ("where", source.where)):
+        if text and _translate(source, text) is None:
+            return setting, text
+    return None
+
+
+def _translate(source: Source, text: str) -> str | None:
+    native = translate(source, text)
+    # What an event finds in a lookup may change, and the archive of pairs would not.
+    return None if native is None or native_lookups(source, [native.sql]) else native.sql
+
+
+def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str]) -> SidePlan:
+    source = side.source
+    if unfit := find_untranslated(source):
+        raise DeclarationError(untranslated_text(joined, source, *unfit))
+    decodings = ArchiveDecodings.of(side.events, source)
+    if decodings.others:
+        changes = "; ".join(decodings.describe_changes())
+        raise SourceError(
+            f"source '{joined.name}' cannot join '{source.name}', whose archive has events that another declaration "
+            f"has made ({changes}): declare '{source.name}' as it was when they were archived, or read its topic as a "
+            "source with another name, and join that"
+        )
+    there = pa.schema(side.events.schema().to_arrow())
+    archived = archived_names(source, there.names) | {DUPLICATE: "duplicate"}
+    own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE]
+    own += ADDRESS if source.id else ()
+    columns = {name: archived[name] for name in (*own, *source.event_fields)}
+    identity = {name: archived[name] for name in (HOUR, SEQUENCE, *ADDRESS, *source.event_fields)}
+    event_time, *names = (name for name, _ in joined.joined_names(source))
+    return SidePlan(
+        source.name,
+        side.events.table_uri,
+        layout.storage_options,
+        columns,
+        identity,
+        {name: there.field(stored).type for name, stored in {**columns, **identity}.items()},
+        key,
+        _translate(source, source.id) if source.id else None,
+        _translate(source, source.where) if source.where else None,
+        {event_time: EVENT_TIME, **dict(zip(names, source.event_fields, strict=True))},
+    )
+
+
+def untranslated_text(joined: Source, source: Source, setting: str, text: str) -> str:
+    """The sentence that refuses an input because of the expression ``text`` of a setting."""
+    return (
+        f"source '{source.name}' cannot be joined to '{joined.name}' with its `{setting}: {text}`, allowed are there "
+        "declared fields, comparisons, arithmetic and functions of text and time that DuckDB computes as Spark does, "
+        "and no lookups"
+    )

@@ -1,0 +1,112 @@
+"""What one micro-batch of a joined source reads: the next sequences of both inputs, and the files of their archives
+that may have partners. Progress and the logs of the archives tell that. No event is read.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hourline_core.ledger.progress_rows import ProgressRow
+from hourline_core.model.windows import HOURLY
+from hourline_core.storage.file_ranges import FileRange, file_ranges
+from hourline_core.storage.file_slices import FileSlice
+from speed_layer.joins.plan import Input, JoinPlan
+
+_HOUR = timedelta(hours=1)
+
+Span = tuple[datetime, datetime]
+"""The first and the last of some successive hours (UTC)."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is read of an archive: of some files, the events of some hours."""
+
+    slices: Sequence[FileSlice] = ()
+    spans: Sequence[Span] = ()
+    """In order, with an hour or more between two of them."""
+
+    @property
+    def rows(self) -> int:
+        """The number of events in the files, of any hour."""
+        return sum(one.end - one.first for one in self.slices)
+
+
+@dataclass(frozen=True)
+class SideStep:
+    """What a micro-batch reads of one input."""
+
+    after: int
+    """The sequence up to which it was read before."""
+    up_to: int
+    """The sequence up to which it is read now."""
+    new: Files = Files()
+    """Those of the events in between."""
+    near: Files = Files()
+    """Those of earlier events, as far as they may have a partner among the new ones of the other input."""
+    identities: Files = Files()
+    """Those of all events that may have the id of one of these. Empty: the input has no id."""
+
+
+def split_rows(rows: Sequence[ProgressRow], most: int) -> list[ProgressRow]:
+    """The first ``rows`` of progress, whole sequences with at most ``most`` accepted events; at least one sequence."""
+    taken: list[ProgressRow] = []
+    accepted = 0
+    for row in rows:
+        if taken and row.sequence != taken[-1].sequence and accepted + row.counts.accepted > most:
+            break
+        taken.append(row)
+        accepted += row.counts.accepted
+    return taken
+
+
+def plan_step(
+    plan: JoinPlan, inputs: Sequence[Input], read: Sequence[Sequence[ProgressRow]], after: Sequence[int]
+) -> tuple[SideStep, SideStep]:
+    """The step over the rows of progress ``read`` of each input, which was read up to the sequence ``after`` before."""
+    hours = [{of.hour for row in rows for of in row.hours if of.events} for rows in read]
+    # A right partner is at most `before` earlier and `after` later than the left event, and the other way round.
+    reach = ((plan.after, plan.before), (plan.before, plan.after))
+    sides = []
+    for place, (one, rows) in enumerate(zip(inputs, read, strict=True)):
+        up_to = rows[-1].sequence if rows else after[place]
+        earlier, later = reach[place]
+        own = _spans(hours[place])
+        near = (
+            _spans(hour for of in hours[1 - place] for hour in _hours_near(of, earlier, later)) if after[place] else []
+        )
+        by_hour = file_ranges(one.events, "hour") if (own or near) and one.events.file_uris() else []
+        sequences = {of.path: (of.first, of.last) for of in file_ranges(one.events, "sequence")} if by_hour else {}
+        new = [of for of in by_hour if sequences[of.path][1] > after[place] and sequences[of.path][0] <= up_to]
+        old = [of for of in by_hour if sequences[of.path][0] <= after[place]]
+        ids = _spans(hour for first, last in (*own, *near) for hour in _hours(first, last)) if one.source.id else []
+        known = [of for of in by_hour if sequences[of.path][0] <= up_to]
+        sides.append(SideStep(after[place], up_to, _files(new, own), _files(old, near), _files(known, ids)))
+    left, right = sides
+    return left, right
+
+
+def _hours_near(hour: datetime, earlier: timedelta, later: timedelta) -> Iterator[datetime]:
+    """The hours of times that are at most ``earlier`` before, or ``later`` after, one of ``hour``."""
+    yield from _hours(HOURLY.assign(hour - earlier), HOURLY.assign(hour + _HOUR - timedelta(microseconds=1) + later))
+
+
+def _hours(first: datetime, last: datetime) -> Iterator[datetime]:
+    while first <= last:
+        yield first
+        first += _HOUR
+
+
+def _spans(hours: Collection[datetime] | Iterator[datetime]) -> list[Span]:
+    found: list[Span] = []
+    for hour in sorted(set(hours)):
+        if found and hour - found[-1][1] <= _HOUR:
+            found[-1] = (found[-1][0], hour)
+        else:
+            found.append((hour, hour))
+    return found
+
+
+def _files(files: Sequence[FileRange], spans: Sequence[Span]) -> Files:
+    touched = [of for of in files if any(of.last >= first and of.first <= last for first, last in spans)]
+    return Files([FileSlice(of.path, 0, of.rows) for of in touched], spans)

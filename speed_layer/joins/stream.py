@@ -1,0 +1,200 @@
+"""The running stream of a joined source: a thread that joins what its inputs have finished, one micro-batch after the
+other.
+
+The progress of the joined source says up to which sequence each input was read: an input is like a topic with one
+partition, whose offsets are sequences. So a start goes on behind the last micro-batch that was finished.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from hourline_core.errors import FaultError
+from hourline_core.ledger.progress_rows import ProgressRow
+from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.model import Project
+from hourline_core.model.hours import Clock
+from speed_layer.commit.committer import Committer, Finished
+from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
+from speed_layer.commit.maintenance import maintain_after
+from speed_layer.intake.micro_batch_size import TaskBounds
+from speed_layer.intake.read_micro_batch import MicroBatchReader
+from speed_layer.intake.tasks import Evaluated
+from speed_layer.joins.gaps import gap_row, rows_before_gap
+from speed_layer.joins.inputs import new_rows, refresh
+from speed_layer.joins.plan import Input, JoinPlan
+from speed_layer.joins.step import SideStep, plan_step, split_rows
+from speed_layer.joins.tasks import join_events, number_of_parts
+from speed_layer.kafka.record_origin import Origin
+
+_SECONDS_BETWEEN_LOOKS = 0.2
+"""The time between two looks at the progress of the inputs while nothing comes."""
+
+
+class JoinedStream:
+    """A ``Stream`` of two inputs. Its methods are described there. ``feeds`` says whether the streams of the inputs may
+    go on; None: it never ends by itself.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        project: Project,
+        plan: JoinPlan,
+        inputs: Sequence[Input],
+        reader: MicroBatchReader,
+        committer: Committer,
+        on_finished: Callable[[Finished], None],
+        clock: Clock,
+        feeds: Callable[[], bool] | None,
+    ) -> None:
+        self._spark, self._project, self._plan, self._inputs = spark, project, plan, inputs
+        self._reader, self._committer, self._on_finished, self._clock = reader, committer, on_finished, clock
+        self._feeds = feeds
+        self._tables = reader.source_tables
+        self._origin = Origin({one.source.name: one.topic_id for one in inputs})
+        readings = self._tables.progress.readings([one.topic_id for one in inputs])
+        self._after = [readings[one.topic_id].next_offsets.get(0, 1) - 1 for one in inputs]
+        """By input, the sequence up to which it is read and committed."""
+        self._sequence = self._tables.first_sequence
+        """That of the next micro-batch."""
+        self._idle = IdlePartitions(self._tables, self._ends, dict[tuple[str, int], int], clock)
+        self._finished = 0
+        self._stopped = threading.Event()
+        self._committing = threading.Lock()
+        self._given_up = False
+        """Whether a stop did not wait for the micro-batch that is read."""
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"join {self.source}", daemon=True)
+        self._thread.start()
+
+    @property
+    def source(self) -> str:
+        return self._tables.source.name
+
+    @property
+    def error(self) -> Exception | None:
+        return self._error
+
+    def is_active(self) -> bool:
+        return self._thread.is_alive()
+
+    def failure(self) -> Exception | None:
+        return self._error
+
+    def look(self) -> None:
+        """The thread does that itself."""
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def join(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        with self._committing:
+            self._given_up = self._thread.is_alive()
+        return not self._given_up
+
+    def end(self) -> None:
+        self._spark.sparkContext.cancelJobGroup(self._job_group)
+        self._thread.join()
+
+    @property
+    def _job_group(self) -> str:
+        return f"join {self.source}"
+
+    def _run(self) -> None:
+        try:
+            # A stop cancels the jobs of this group.
+            self._spark.sparkContext.setJobGroup(self._job_group, f"joins the inputs of source {self.source}")
+            while not self._stopped.is_set():
+                may_go_on = self._feeds is None or self._feeds()  # before the look: what it sees then is all
+                if self._read_next():
+                    continue
+                if not may_go_on:
+                    return
+                self._advance_idle_clock()
+                self._stopped.wait(_SECONDS_BETWEEN_LOOKS)
+        except Exception as error:
+            if not self._given_up:
+                self._error = error
+        except BaseException as panic:  # of delta-rs, which is no Exception
+            self._error = FaultError(f"a micro-batch of a join failed: {type(panic).__name__}: {panic}")
+
+    def _read_next(self) -> bool:
+        """Join and commit the next sequences of the inputs. False: there are none."""
+        for one in self._inputs:
+            refresh(one)
+        most = self._project.settings.speed.max_records_per_batch
+        there = [new_rows(one, after) for one, after in zip(self._inputs, self._after, strict=True)]
+        read = [split_rows(rows_before_gap(rows), most) for rows in there]
+        if any(read):
+            self._join(read)
+            return True
+        for place, rows in enumerate(there):
+            if rows:
+                self._pass_gap(place, rows)
+                return True
+        return False
+
+    def _join(self, read: Sequence[Sequence[ProgressRow]]) -> None:
+        step = plan_step(self._plan, self._inputs, read, self._after)
+        parts = number_of_parts(step, self._spark.sparkContext.defaultParallelism)
+        micro_batch = self._reader.read(
+            self._evaluate(step, parts),
+            self._origin,
+            {(one.source.name, 0): side.up_to + 1 for one, side in zip(self._inputs, step, strict=True)},
+            self._sequence,
+            clock=self._clock_after(read),
+            bounds=TaskBounds(parts, small_rows=False),
+        )
+        with self._committing:
+            if self._given_up or micro_batch is None:
+                return
+            self._on_finished(self._committer.commit(micro_batch))
+        self._after = [side.up_to for side in step]
+        self._sequence += 1
+        self._finished += 1
+        maintain_after(self._project, self._tables, self._finished)
+
+    def _evaluate(self, step: tuple[SideStep, SideStep], parts: int) -> Evaluated:
+        if not any(side.new.slices for side in step):
+            return pa.table({})
+        pairs = join_events(self._spark, self._tables.source, self._plan, step, parts, self._clock())
+        return self._reader.tasks.records.evaluate(pairs)
+
+    def _clock_after(self, read: Sequence[Sequence[ProgressRow]]) -> SourceClock:
+        """The lesser of the clocks of the inputs, as far as they are read. An input without events holds it."""
+        clock, now = self._tables.clock, self._clock()
+        known = []
+        for one, rows in zip(self._inputs, read, strict=True):
+            before = clock.of_partition((one.topic_id, 0), now)
+            has_records = any(row.counts.records for row in rows)
+            shown = rows[-1].clock if rows else before.clock
+            known.append(replace(before, clock=shown, arrived=now if has_records else before.arrived))
+        return clock.after_records(known, behind=[of.address for of in known])
+
+    def _pass_gap(self, place: int, rows: Sequence[ProgressRow]) -> None:
+        """Pass a sequence of an input in which records were lost, and keep on record which pairs may be missing."""
+        one, tables = self._inputs[place], self._tables
+        reach = (self._plan.after, self._plan.before)[place]
+        topic = (one.topic_id, one.source.name)
+        last = tables.progress.last_row()
+        with self._committing:
+            if not self._given_up:
+                tables.reset(gap_row(last, self._sequence, topic, rows, reach, self._clock()))
+        self._after[place] = rows[0].sequence
+        self._sequence += 1
+
+    def _ends(self) -> Offsets:
+        return {(one.topic_id, 0): one.progress.sequence + 1 for one in self._inputs}
+
+    def _advance_idle_clock(self) -> None:
+        """Let the clock go on without an input from which nothing comes, if the source declares `idle`."""
+        if self._idle.moves_clock() and (ends := self._idle.ask_ends()) and self._idle.moves_clock(ends):
+            with self._committing:
+                if not self._given_up:
+                    self._idle.commit(self._sequence, ends)
+            self._sequence += 1

@@ -1,0 +1,190 @@
+"""Sources that are joined of two others: their fields, and the declarations that cannot be."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from hourline_core.errors import DeclarationError
+from hourline_core.model import Project, load_project
+from hourline_core.model.decoding import decoding_of, find_other_join
+from hourline_core.model.topology_text import topology_mermaid, topology_text
+from tests.support.project_files import write_project
+
+FILES = {
+    "hourline.yaml": "",
+    "sources/order.yaml": """\
+        topic: orders
+        fields: {order_id: {type: long, required: true}, amount: "decimal(10,2)", at: timestamp, customer: string}
+        event_time: at
+        id: order_id
+        """,
+    "sources/payment.yaml": """\
+        topic: payments
+        fields: {of_order: long, order_id: string, paid: double, at: timestamp}
+        event_time: at
+        """,
+    "sources/paid.yaml": """\
+        join:
+          left: order
+          right: payment
+          on: {order_id: of_order}
+          within: {before: 10m, after: 1h}
+        """,
+    "metrics/paid_orders.yaml": "source: paid\nmeasures: {pairs: count, amount: sum(order_amount)}\n",
+}
+
+
+def declared(folder: Path, **files: str) -> Project:
+    """The project with other files: ``paid="…"`` for sources/paid.yaml."""
+    changed = {f"sources/{name}.yaml": text for name, text in files.items()}
+    return load_project(write_project(folder, {**FILES, **changed}))
+
+
+def test_a_joined_source_has_the_fields_of_both_and_the_later_time(tmp_path: Path) -> None:
+    paid = declared(tmp_path).sources["paid"]
+    assert {name: (field.type, field.required) for name, field in paid.fields.items()} == {
+        "order_event_time": ("timestamp", True),
+        "payment_event_time": ("timestamp", True),
+        "order_order_id": ("long", True),
+        "order_amount": ("decimal(10,2)", False),
+        "order_at": ("timestamp", False),
+        "order_customer": ("string", False),
+        "payment_of_order": ("long", False),
+        "payment_order_id": ("string", False),
+        "payment_paid": ("double", False),
+        "payment_at": ("timestamp", False),
+    }
+    assert paid.event_time.expression == "greatest(order_event_time, payment_event_time)"
+    assert paid.join is not None
+    assert paid.join.within.before == timedelta(minutes=10)
+    assert paid.join.within.after == timedelta(hours=1)
+    assert not paid.raw
+
+
+def test_a_join_of_a_joined_source_has_the_fields_of_all_whatever_the_order_of_the_files(tmp_path: Path) -> None:
+    also = "join: {left: paid, right: order, on: {payment_of_order: order_id}, within: 1h}\n"
+    sources = declared(tmp_path, again=also).sources
+    assert "paid_payment_paid" in sources["again"].fields
+    assert list(sources).index("paid") < list(sources).index("again")
+
+
+@pytest.mark.parametrize(
+    ("paid", "said"),
+    [
+        (
+            "join: {left: orders, right: payment, on: order_id, within: 1h}",
+            "sources/paid.yaml:1: join.left: got 'orders', which is no source of this project — did you mean 'order'?",
+        ),
+        (
+            "join: {left: order, right: payment, on: order_id, within: 1h}",
+            "sources/paid.yaml:1: join.on.order_id: got 'order_id' of source 'order', which is of type long, and 'order_id' "
+            "of source 'payment', which is of type string; allowed are fields of the same type",
+        ),
+        (
+            "join: {left: order, right: payment, on: {amount: of_order}, within: 1h}",
+            "which is of type decimal(10,2), and 'of_order' of source 'payment', which is of type long",
+        ),
+        (
+            "join: {left: order, right: payment, on: {order_id: oforder}, within: 1h}",
+            "join.on.order_id: got 'oforder', which is no declared field of source 'payment' — did you mean 'of_order'?",
+        ),
+        ("join: {left: order, right: payment, on: {order_id: of_order}}", "join.within: is missing"),
+        (
+            "join: {left: order, right: payment, on: {order_id: of_order}, within: {}}",
+            "join.within: got no bound, allowed are `before`, `after` or both",
+        ),
+        ("join: {left: order, right: payment, on: {}, within: 1h}", "join.on: got nothing, allowed is at least one"),
+        (
+            "join: {left: order, right: order, on: order_id, within: 1h}",
+            "join.right: got 'order' twice, allowed are two different sources",
+        ),
+        (
+            "join: {left: order, right: payment, on: {order_id: of_order}, within: 1h, kind: left}",
+            "join.kind: is not a known key",
+        ),
+        (
+            "topic: paid\njoin: {left: order, right: payment, on: {order_id: of_order}, within: 1h}",
+            "sources/paid.yaml:1: topic: got it beside `join`, whose events are made of those of its inputs: leave topic out",
+        ),
+        (
+            "join: {left: order, right: payment, on: {order_id: of_order}, within: 1h}\nevent_time: order_at",
+            "sources/paid.yaml:2: event_time: got it beside `join`",
+        ),
+        (
+            "join: {left: order, right: payment, on: {order_id: of_order}, within: 1h}\nderived: {order_amount: '1'}",
+            "'order_amount' of 'paid' itself and field 'amount' of 'order' would both be 'order_amount'; allowed is each name",
+        ),
+        ("fields: {a: string}\nevent_time: a", "topic: is missing: allowed is the name of a Kafka topic, or a `join`"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(tmp_path: Path, paid: str, said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        declared(tmp_path, paid=paid + "\n")
+    assert said in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_circle_of_joins_is_refused_with_the_way(tmp_path: Path) -> None:
+    one = "join: {left: other, right: order, on: order_order_id, within: 1h}\n"
+    other = "join: {left: paid, right: order, on: order_order_id, within: 1h}\n"
+    with pytest.raises(DeclarationError) as refused:
+        declared(tmp_path, paid=one, other=other)
+    assert "join.left: got 'other', which is joined of 'paid' itself: paid ← other ← paid" in str(refused.value)
+
+
+def test_inputs_that_explode_are_refused(tmp_path: Path) -> None:
+    lines = "topic: o\nfields: {order_id: long, lines: array<string>, at: timestamp}\nexplode: {line: lines}\nevent_time: at\n"
+    with pytest.raises(DeclarationError, match="got 'order', which explodes its records"):
+        declared(tmp_path, order=lines)
+
+
+def test_fields_of_both_that_would_have_one_name_are_refused(tmp_path: Path) -> None:
+    deep = "topic: d\nfields: {payment_of_order: long, at: timestamp}\nevent_time: at\n"
+    text = "topic: p\nfields: {of_order: long, at: timestamp}\nevent_time: at\n"
+    joined = "join: {left: a, right: a_payment, on: {payment_of_order: of_order}, within: 1h}\n"
+    with pytest.raises(DeclarationError, match="would both be 'a_payment_of_order'; allowed is each name once"):
+        declared(tmp_path, a=deep, a_payment=text, paid=joined)
+
+
+def test_tests_of_metrics_over_a_joined_source_are_refused(tmp_path: Path) -> None:
+    from hourline_core.model.loaded_tests import find_mistakes_of_tests
+
+    test = "given: [{order_id: 1}]\nexpect: {paid_orders: []}\n"
+    project = load_project(write_project(tmp_path, {**FILES, "tests/t.yaml": test}))
+    assert any("which is joined of 'order' and 'payment'" in line for line in find_mistakes_of_tests(project))
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, []),
+        ({"payment": FILES["sources/payment.yaml"].replace("paid: double", "paid: double, more: string")}, []),
+        ({"order": dedent(FILES["sources/order.yaml"]) + "grace: 2h\ndescription: all of them\n"}, []),
+        ({"paid": FILES["sources/paid.yaml"].replace("1h", "2h")}, ["join"]),
+        ({"order": FILES["sources/order.yaml"].replace("id: order_id", "id: customer")}, ["fields", "id"]),
+        ({"order": dedent(FILES["sources/order.yaml"]) + "where: amount > 1\n"}, ["fields", "where"]),
+        ({"order": dedent(FILES["sources/order.yaml"]) + "ahead: 2h\n"}, ["ahead"]),
+    ],
+)
+def test_what_decides_about_pairs_is_told_from_what_does_not(
+    tmp_path: Path, changed: dict[str, str], found: list[str]
+) -> None:
+    before = decoding_of(declared(tmp_path / "before").sources["paid"])
+    now = decoding_of(declared(tmp_path / "now", **changed).sources["paid"])
+    told = [text.removesuffix(" of source 'order'") for text in find_other_join(before, now)]
+    assert told == found
+    assert find_other_join(replace(before, hash="x"), before) == []
+
+
+def test_the_topology_shows_both_inputs(tmp_path: Path) -> None:
+    project = declared(tmp_path)
+    assert topology_text(project).splitlines()[-3:] == [
+        "sources order and payment",
+        "  source paid: joins on order.order_id = payment.of_order; within 10m before and 1h after; event time "
+        "greatest(order_event_time, payment_event_time)",
+        "    metric paid_orders: pairs = count, amount = sum(order_amount)",
+    ]
+    assert "    source_payment --> source_paid" in topology_mermaid(project).splitlines()

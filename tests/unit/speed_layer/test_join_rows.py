@@ -1,0 +1,194 @@
+"""The join of new and archived events of two inputs, beside nested loops over all events."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import NamedTuple
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hourline_core.compute.worker_database import connect
+from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE
+from speed_layer.joins.join_rows import AT, INPUT_SEQUENCE, SIDE, Joiner, Part
+from speed_layer.joins.plan import ADDRESS, JoinPlan, SidePlan
+
+BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+COLUMNS = {
+    SEQUENCE: pa.int64(),
+    EVENT_TIME: TIMESTAMP,
+    DUPLICATE: pa.bool_(),
+    HOUR: TIMESTAMP,
+    **dict(zip(ADDRESS, (pa.string(), pa.int32(), pa.int64(), pa.int32()), strict=True)),
+    "k": pa.int64(),
+    "i": pa.string(),
+    "v": pa.int64(),
+}
+
+
+class Event(NamedTuple):
+    """An event of an input. Its number, which is unique in the input, is its offset."""
+
+    sequence: int
+    minutes: int
+    key: int | None
+    identity: str | None
+    value: int
+    number: int
+
+    @property
+    def at(self) -> datetime:
+        return BEGIN + timedelta(minutes=self.minutes)
+
+    @property
+    def hour(self) -> datetime:
+        return self.at.replace(minute=0)
+
+
+@dataclass
+class Held:
+    """The events of an input in memory, as a ``Side``. Duplicates that the speed layer recognised are marked."""
+
+    events: Sequence[Event]
+    after: int
+    up_to: int
+    recognised: frozenset[int] = frozenset()
+    asked: list[str] = field(default_factory=list)
+
+    def new(self) -> Iterator[pa.Table]:
+        return self._tables(lambda event: self.after < event.sequence <= self.up_to)
+
+    def near(self) -> Iterator[pa.Table]:
+        return self._tables(lambda event: event.sequence <= self.after)
+
+    def identities(self) -> Iterator[pa.Table]:
+        return self._tables(lambda event: event.sequence <= self.up_to)
+
+    def _tables(self, chosen) -> Iterator[pa.Table]:  # type: ignore[no-untyped-def]
+        events = [event for event in self.events if chosen(event)]
+        for first in range(0, len(events), 3):
+            rows = [
+                (e.sequence, e.at, e.number in self.recognised, e.hour, "t", 0, e.number, 0, e.key, e.identity, e.value)
+                for e in events[first : first + 3]
+            ]
+            columns = zip(*rows, strict=True)
+            yield pa.table([pa.array(c, t) for c, t in zip(columns, COLUMNS.values(), strict=True)], names=[*COLUMNS])
+
+
+def side(name: str, *, identity: bool, where: bool) -> SidePlan:
+    columns = {column: column for column in COLUMNS}
+    return SidePlan(
+        name, "", {}, columns, columns, COLUMNS, ["k"], '"i"' if identity else None, '("v" > 0)' if where else None,
+        {f"{name}_v": "v", f"{name}_at": EVENT_TIME},
+    )  # fmt: skip
+
+
+events = st.lists(
+    st.tuples(
+        st.integers(0, 200),
+        st.none() | st.integers(1, 3),
+        st.none() | st.sampled_from("ab"),
+        st.integers(0, 3),
+    ),
+    max_size=12,
+)
+sizes = st.lists(st.integers(1, 4), min_size=12, max_size=12)
+
+
+def arrived(drawn: list[tuple[int, int | None, str | None, int]], batches: list[int]) -> list[Event]:
+    """The events in the order in which they arrive, in micro-batches of these sizes."""
+    sequences = [number for number, size in enumerate(batches, 1) for _ in range(size)]
+    return [
+        Event(sequence, *event, number)
+        for number, (sequence, event) in enumerate(zip(sequences, drawn, strict=False), start=100)
+    ]
+
+
+def counting(held: list[Event], *, identity: bool, where: bool) -> list[Event]:
+    """Those that count, as a recompute decides it."""
+    firsts: dict[tuple[str, datetime], int] = {}
+    for event in held:  # They are in the order of sequence and address.
+        if event.identity is not None:
+            firsts.setdefault((event.identity, event.hour), event.number)
+    return [
+        event
+        for event in held
+        if (not identity or event.identity is None or firsts[event.identity, event.hour] == event.number)
+        and (not where or event.value > 0)
+    ]
+
+
+@given(
+    left=events,
+    right=events,
+    of_left=sizes,
+    of_right=sizes,
+    steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6),
+    before=st.integers(0, 90),
+    after=st.integers(0, 90),
+    parts=st.integers(1, 3),
+    identity=st.booleans(),
+    where=st.booleans(),
+    recognises=st.booleans(),
+)
+def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ignore[no-untyped-def]
+    left, right, of_left, of_right, steps, before, after, parts, identity, where, recognises
+) -> None:
+    both = (arrived(left, of_left), arrived(right, of_right))
+    counted = [counting(held, identity=identity, where=where) for held in both]
+    plan = JoinPlan(
+        (side("l", identity=identity, where=where), side("r", identity=identity, where=where)),
+        ["l_v", "l_at", "r_v", "r_at"],
+        timedelta(minutes=before),
+        timedelta(minutes=after),
+    )
+    wanted = sorted(
+        (max(one.at, other.at), one.value, one.at, other.value, other.at)
+        for one, other in product(*counted)
+        if one.key is not None
+        and one.key == other.key
+        and one.at - timedelta(minutes=before) <= other.at <= one.at + timedelta(minutes=after)
+    )
+    # The speed layer recognises duplicates, or leaves them to the recompute.
+    firsts = [{event.number for event in counting(held, identity=identity, where=False)} for held in both]
+    recognised = [
+        frozenset(event.number for event in held if event.number not in of) if recognises else frozenset[int]()
+        for held, of in zip(both, firsts, strict=True)
+    ]
+    found, nulls, read = [], 0, (0, 0)
+    for step in [*steps, (12, 12)]:
+        up_to = (read[0] + step[0], read[1] + step[1])
+        for number in range(parts):
+            sides = [Held(both[n], read[n], up_to[n], recognised[n]) for n in (0, 1)]
+            joined = Joiner(connect(), plan, Part(number, parts)).join(*sides)
+            nulls += sum(sum(of.values()) for of in joined.null_keys)
+            for row in [row for table in joined.pairs for row in table.to_pylist()]:
+                assert read[row[SIDE]] < row[INPUT_SEQUENCE] <= up_to[row[SIDE]]
+                at = datetime.fromtimestamp(row[AT] / 1_000_000, UTC)
+                found.append((at, row["l_v"], row["l_at"], row["r_v"], row["r_at"]))
+        read = up_to
+    assert sorted(found) == wanted
+    if not identity:
+        assert nulls == sum(event.key is None for of in counted for event in of)
+
+
+def test_the_same_pairs_come_in_the_same_order_each_time() -> None:
+    both = [arrived([(n, 1, None, n) for n in range(12)], [3] * 12) for _ in "lr"]
+    plan = JoinPlan(
+        (side("l", identity=False, where=False), side("r", identity=False, where=False)),
+        ["l_v", "r_v"], timedelta(hours=1), timedelta(hours=1),
+    )  # fmt: skip
+
+    def pairs() -> list[dict[str, int]]:
+        joined = Joiner(connect(), plan).join(*(Held(held, 2, 4) for held in both))
+        return [row for table in joined.pairs for row in table.to_pylist()]
+
+    once = pairs()
+    assert len(once) == 12 * 12 - 6 * 6
+    assert pairs() == once
+    assert [(row[SIDE], row[INPUT_SEQUENCE]) for row in once] == sorted(
+        (row[SIDE], row[INPUT_SEQUENCE]) for row in once
+    )
