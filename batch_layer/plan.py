@@ -140,7 +140,9 @@ def list_hours(
     changed = {
         name: of_source
         for name, known in snapshot.progress.items()
-        if (of_source := read_changed_hours(database, project, project.sources[name], known.sequence))
+        # A source without metrics, such as the input of a join, has no hours to recompute.
+        if project.metrics_of(name)
+        and (of_source := read_changed_hours(database, project, project.sources[name], known.sequence))
     }
     # Hours that are final by another decoding are planned, too.
     coverage, within = snapshot.coverage, "" if changed else "WHERE counted <> 'final'"
