@@ -89,6 +89,11 @@ def find_other_join(before: Decoding, now: Decoding) -> list[str]:
     return found
 
 
+def decides_otherwise(before: Decoding, now: Decoding) -> bool:
+    """Whether other settings than the fields decide by ``now`` in another way which events a record becomes."""
+    return any(before.declared.get(setting) != now.declared.get(setting) for setting in _OF_SOURCE)
+
+
 def describe_changes(before: Decoding, now: Decoding) -> list[str]:
     """In words, what is declared in another way by ``now`` than by ``before``. Empty: only the decoder differs."""
     return [words for _, words in _changes(before, now)]

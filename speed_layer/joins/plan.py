@@ -10,10 +10,12 @@ from deltalake import DeltaTable
 from hourline_core.compute.lookup_columns import native_lookups
 from hourline_core.compute.native_expressions import translate
 from hourline_core.errors import DeclarationError, SourceError
+from hourline_core.ledger.decode_records import needs_no_spark
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout, archived_names
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
+from hourline_core.model.decoding import Decoding, decides_otherwise
 from hourline_core.model.scratch_columns import (
     DUPLICATE,
     EVENT_TIME,
@@ -50,6 +52,19 @@ class SidePlan:
     """The condition under which an event counts, in DuckDB's SQL. None: each one does."""
     fields: Mapping[str, str]
     """By field of the joined source, the column that it is made of."""
+    anew: "DecodedAnew | None" = None
+    """How events are decoded that another declaration of the input has archived. None: there are none."""
+
+
+@dataclass(frozen=True)
+class DecodedAnew:
+    """Archived events that other declarations of their source have made, with other fields."""
+
+    source: Source
+    before: Sequence[Decoding]
+    """The decodings of these declarations."""
+    up_to: int
+    """The last sequence that may have some."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +124,6 @@ def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str]) 
     source = side.source
     if unfit := find_untranslated(source):
         raise DeclarationError(untranslated_text(joined, source, *unfit))
-    decodings = ArchiveDecodings.of(side.events, source)
-    if decodings.others:
-        changes = "; ".join(decodings.describe_changes())
-        raise SourceError(
-            f"source '{joined.name}' cannot join '{source.name}', whose archive has events that another declaration "
-            f"has made ({changes}): declare '{source.name}' as it was when they were archived, or read its topic as a "
-            "source with another name, and join that"
-        )
     there = pa.schema(side.events.schema().to_arrow())
     archived = archived_names(source, there.names) | {DUPLICATE: "duplicate"}
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE]
@@ -135,7 +142,30 @@ def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str]) 
         _translate(source, source.id) if source.id else None,
         _translate(source, source.where) if source.where else None,
         {event_time: EVENT_TIME, **dict(zip(names, source.event_fields, strict=True))},
+        _plan_decoding(joined, source, ArchiveDecodings.of(side.events, source)),
     )
+
+
+def _plan_decoding(joined: Source, source: Source, decodings: ArchiveDecodings) -> DecodedAnew | None:
+    """How tasks decode the events of other declarations, as long as these have other fields alone. Another event time
+    would be in other hours. Raises SourceError.
+    """
+    others = decodings.others
+    if not others:
+        return None
+    if (
+        not all(one.raw for one in others)
+        or any(decides_otherwise(one, decodings.now) for one in others)
+        or not needs_no_spark(source, others)
+    ):
+        changes = "; ".join(decodings.describe_changes())
+        raise SourceError(
+            f"source '{joined.name}' cannot join '{source.name}', whose archive has events that another declaration "
+            f"has made ({changes}): declare '{source.name}' as it was when they were archived, or declare it under "
+            "another name, and join that"
+        )
+    ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
+    return DecodedAnew(source, others, max(ends, default=0))
 
 
 def untranslated_text(joined: Source, source: Source, setting: str, text: str) -> str:

@@ -25,6 +25,8 @@ class Files:
     slices: Sequence[FileSlice] = ()
     spans: Sequence[Span] = ()
     """In order, with an hour or more between two of them."""
+    old: frozenset[str] = frozenset()
+    """The paths of those that may have events to decode anew."""
 
     @property
     def rows(self) -> int:
@@ -81,7 +83,11 @@ def plan_step(
         old = [of for of in by_hour if sequences[of.path][0] <= after[place]]
         ids = _spans(hour for first, last in (*own, *near) for hour in _hours(first, last)) if one.source.id else []
         known = [of for of in by_hour if sequences[of.path][0] <= up_to]
-        sides.append(SideStep(after[place], up_to, _files(new, own), _files(old, near), _files(known, ids)))
+        anew = plan.sides[place].anew
+        last_old = anew.up_to if anew else 0
+        old_files = frozenset(path for path, (first, _) in sequences.items() if first <= last_old)
+        files = ((new, own), (old, near), (known, ids))
+        sides.append(SideStep(after[place], up_to, *(_files(of, spans, old_files) for of, spans in files)))
     left, right = sides
     return left, right
 
@@ -107,6 +113,6 @@ def _spans(hours: Collection[datetime] | Iterator[datetime]) -> list[Span]:
     return found
 
 
-def _files(files: Sequence[FileRange], spans: Sequence[Span]) -> Files:
+def _files(files: Sequence[FileRange], spans: Sequence[Span], old: frozenset[str]) -> Files:
     touched = [of for of in files if any(of.last >= first and of.first <= last for first, last in spans)]
-    return Files([FileSlice(of.path, 0, of.rows) for of in touched], spans)
+    return Files([FileSlice(of.path, 0, of.rows) for of in touched], spans, old & {of.path for of in touched})
