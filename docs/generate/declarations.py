@@ -24,6 +24,7 @@ from hourline_core.model import (
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.finding_bounds import Bound, ShareBound, SizeBound, SourceFindings, TimeBound
+from hourline_core.model.join import Join, Within
 from hourline_core.model.lookup import LookupColumn
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.metric_window import MetricWindow, SizeForm
@@ -55,6 +56,8 @@ _TITLES: dict[type[Declaration], str] = {
     Field: "Fields",
     EventTime: "Event time",
     TopicPattern: "Topic pattern",
+    Join: "Join",
+    Within: "Interval of a join",
     LookupColumn: "Columns of a lookup",
     Measure: "Measures",
     UserMeasure: "User-defined measures",
@@ -97,6 +100,8 @@ def page() -> str:
         *_part(3, _TITLES[Field], Field),
         *_part(3, _TITLES[EventTime], EventTime),
         *_part(3, _TITLES[TopicPattern], TopicPattern),
+        *_part(3, _TITLES[Join], Join, prefix="join."),
+        *_part(4, _TITLES[Within], Within, prefix="within."),
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(3, _TITLES[SourceFindings], SourceFindings, prefix="findings."),
         *(text for bound in (ShareBound, TimeBound, SizeBound) for text in _part(4, _TITLES[bound], bound)),
