@@ -9,7 +9,9 @@ from hourline_core.storage.new_files import NewFile, NewFileWriter
 
 
 class FileIfRows:
-    """A new data file of the table of the kind ``kind`` at ``uri``, with ``schema``. It is made with the first rows."""
+    """A new data file of the table of the kind ``kind`` at ``uri``, with ``schema``. It is made with the first rows. An
+    empty ``uri`` is that of no table: nothing is written.
+    """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str], kind: str, schema: pa.Schema) -> None:
         self._writer: NewFileWriter | None = None
@@ -18,6 +20,8 @@ class FileIfRows:
 
     def write(self, rows: pa.Table) -> None:
         """Append ``rows``. Columns of the file that they lack are null."""
+        if not self._place[0]:
+            return
         rows = with_schema(rows, self._schema)
         if self._writer is None:
             self._writer = NewFileWriter(*self._place, sample=rows)

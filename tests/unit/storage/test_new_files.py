@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.errors import TableError
+from hourline_core.storage.file_if_rows import FileIfRows
 from hourline_core.storage.new_files import NewFile, NewFileWriter, append_files
 from tests.support.examples import examples
 
@@ -107,3 +108,12 @@ def test_a_file_that_was_deleted_meanwhile_is_not_committed(tmp_path: Path) -> N
     ):
         append_files(table, [file], {"sequence": 1})
     assert table.version() == 0
+
+
+def test_rows_of_no_table_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = pa.table({"n": [1]})
+    nowhere = FileIfRows("", {}, "rejected", rows.schema)
+    nowhere.write(rows)
+    assert nowhere.close() == []
+    assert list(tmp_path.iterdir()) == []
