@@ -22,6 +22,10 @@ def find_table_mistakes(
             place = where("lookup", lookup.name, ("table",))
             yield f"{place}: table: got '{named}', which is no source of this project{did_you_mean(named, sources)}"
             continue
+        if sources[named].join:
+            place = where("lookup", lookup.name, ("table",))
+            yield f"{place}: table: got '{named}', which is joined of others, allowed is a source of a topic"
+            continue
         for name, text in _find_column_mistakes(lookup, sources[named]):
             yield f"{where('lookup', lookup.name, ('columns', name))}: columns.{name}: {text}"
 

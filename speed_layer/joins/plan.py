@@ -7,8 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from hourline_core.compute.lookup_columns import native_lookups
-from hourline_core.compute.native_expressions import translate
+from hourline_core.compute.joined_inputs import find_unfit_inputs, translate_for_join
 from hourline_core.errors import DeclarationError, SourceError
 from hourline_core.ledger.decode_records import needs_no_spark
 from hourline_core.ledger.decodings import ArchiveDecodings
@@ -26,6 +25,7 @@ from hourline_core.model.scratch_columns import (
     SEQUENCE,
     TOPIC_ID,
 )
+from hourline_core.sql.literals import identifier
 
 ADDRESS = (TOPIC_ID, PARTITION, OFFSET, PLACE)
 
@@ -100,47 +100,35 @@ def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> Join
     """
     assert source.join, "it is joined"
     layout, on = Layout.of(project), source.join.on
+    for _, mistake in find_unfit_inputs(source):
+        raise DeclarationError(f"source '{source.name}' cannot be joined: {mistake}")
     left, right = inputs
     keys = ([*on], [*on.values()])
     sides = (_plan_side(layout, source, left, keys[0]), _plan_side(layout, source, right, keys[1]))
     return JoinPlan(sides, source.event_fields, source.join.within.before, source.join.within.after)
 
 
-def find_untranslated(source: Source) -> tuple[str, str] | None:
-    """The setting of an input, and its expression, that DuckDB does not compute as Spark does. None: there is none."""
-    for setting, text in (("id", source.id), ("where", source.where)):
-        if text and _translate(source, text) is None:
-            return setting, text
-    return None
-
-
-def _translate(source: Source, text: str) -> str | None:
-    native = translate(source, text)
-    # What an event finds in a lookup may change, and the archive of pairs would not.
-    return None if native is None or native_lookups(source, [native.sql]) else native.sql
-
-
 def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str]) -> SidePlan:
     source = side.source
-    if unfit := find_untranslated(source):
-        raise DeclarationError(untranslated_text(joined, source, *unfit))
     there = pa.schema(side.events.schema().to_arrow())
     archived = archived_names(source, there.names) | {DUPLICATE: "duplicate"}
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE]
     own += ADDRESS if source.id else ()
     columns = {name: archived[name] for name in (*own, *source.event_fields)}
-    identity = {name: archived[name] for name in (HOUR, SEQUENCE, *ADDRESS, *source.event_fields)}
+    identity = translate_for_join(source, source.id) if source.id else None
+    of_identity = [name for name in (EVENT_TIME, *source.event_fields) if identifier(name) in (identity or "")]
+    identity_columns = {name: archived[name] for name in (HOUR, SEQUENCE, *ADDRESS, *of_identity)}
     event_time, *names = (name for name, _ in joined.joined_names(source))
     return SidePlan(
         source.name,
         side.events.table_uri,
         layout.storage_options,
         columns,
-        identity,
-        {name: there.field(stored).type for name, stored in {**columns, **identity}.items()},
+        identity_columns,
+        {name: there.field(stored).type for name, stored in {**columns, **identity_columns}.items()},
         key,
-        _translate(source, source.id) if source.id else None,
-        _translate(source, source.where) if source.where else None,
+        identity,
+        translate_for_join(source, source.where) if source.where else None,
         {event_time: EVENT_TIME, **dict(zip(names, source.event_fields, strict=True))},
         _plan_decoding(joined, source, ArchiveDecodings.of(side.events, source)),
     )
@@ -166,12 +154,3 @@ def _plan_decoding(joined: Source, source: Source, decodings: ArchiveDecodings) 
         )
     ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
     return DecodedAnew(source, others, max(ends, default=0))
-
-
-def untranslated_text(joined: Source, source: Source, setting: str, text: str) -> str:
-    """The sentence that refuses an input because of the expression ``text`` of a setting."""
-    return (
-        f"source '{source.name}' cannot be joined to '{joined.name}' with its `{setting}: {text}`, allowed are there "
-        "declared fields, comparisons, arithmetic and functions of text and time that DuckDB computes as Spark does, "
-        "and no lookups"
-    )

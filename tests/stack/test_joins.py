@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 import serving_layer
 from hourline import Project, load_project
-from hourline_core.errors import SourceError
+from hourline_core.errors import DeclarationError, SourceError
 from hourline_core.model.hours import iso_text
 from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess, wait_until
@@ -292,6 +292,11 @@ def test_a_field_of_an_input_may_be_declared_and_a_gap_of_it_is_passed_on(kafka:
         notes = connection.sql("SELECT DISTINCT payments_note = 'by ' || payments_method FROM events_paid").fetchall()
     assert notes == [(True,)], "earlier partners were decoded anew"
 
+    random_id = FILES["sources/orders.yaml"].replace("NAME", "changed").replace("id: number", "id: md5(number)")
+    shop.declare({"sources/orders.yaml": random_id})
+    with pytest.raises(DeclarationError, match=r"join\.left: source 'orders' has `id: md5"):
+        shop.sent.drain()
+    shop.declare({"sources/orders.yaml": FILES["sources/orders.yaml"].replace("NAME", "changed")})
     joins = FILES["sources/paid.yaml"].replace("100m", "101m")
     shop.declare({"sources/paid.yaml": joins})
     with pytest.raises(

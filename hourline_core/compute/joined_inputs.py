@@ -1,0 +1,30 @@
+"""Which events of an input of a join count, in DuckDB's SQL: tasks decide that where they join."""
+
+from collections.abc import Iterator
+
+from hourline_core.compute.lookup_columns import native_lookups
+from hourline_core.compute.native_expressions import translate
+from hourline_core.model import Source
+
+
+def translate_for_join(source: Source, text: str) -> str | None:
+    """``text``, over the events of an input, in DuckDB's SQL. None: only Spark computes it, or it needs a lookup. What
+    an event finds there may change, and the pairs would not.
+    """
+    native = translate(source, text)
+    return None if native is None or native_lookups(source, [native.sql]) else native.sql
+
+
+def find_unfit_inputs(joined: Source) -> Iterator[tuple[str, str]]:
+    """For each setting of an input that decides which events count, and that tasks cannot compute: the side of the
+    input, and a sentence.
+    """
+    for side, source in zip(("left", "right"), joined.inputs, strict=False):
+        for setting, text in (("id", source.id), ("where", source.where)):
+            if text and translate_for_join(source, text) is None:
+                yield (
+                    side,
+                    f"source '{source.name}' has `{setting}: {text}`, allowed are in an input of a join fields, "
+                    "comparisons, arithmetic and functions that DuckDB computes as Spark does, without lookups; join "
+                    "a source of the same records without it",
+                )

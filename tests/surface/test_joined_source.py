@@ -1,0 +1,48 @@
+"""What a joined source cannot do is refused in one sentence, which names its inputs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Failing
+from tests.support.project_files import write_project
+
+FILES = {
+    "hourline.yaml": 'kafka: {bootstrap: "${KAFKA}"}\n',
+    "sources/orders.yaml": "topic: o\nfields: {n: long, at: timestamp}\nevent_time: at\n",
+    "sources/payments.yaml": "topic: p\nfields: {n: long, at: timestamp}\nevent_time: at\n",
+    "sources/paid.yaml": "join: {left: orders, right: payments, on: n, within: 1h}\n",
+    "metrics/pairs.yaml": "source: paid\nmeasures: {pairs: count}\n",
+    "rows.jsonl": '{"n": 1, "at": "2026-03-02T08:00:00Z"}\n',
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "instead"),
+    [
+        (["reset", "paid", "--yes"], "reset one of these, and what it brings anew is joined"),
+        (["import", "rows.jsonl", "--source", "paid"], "import the files into one of these"),
+        (["replay", "rows.jsonl", "--source", "paid"], "send the events to one of these"),
+    ],
+)
+def test_a_joined_source_has_no_records_to_reset_import_or_send(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    instead: str,
+) -> None:
+    folder = write_project(tmp_path, FILES)
+    (line,) = Failing(monkeypatch, capsys).lines(*arguments, folder=folder, status=2)
+    assert line.endswith(
+        f"source 'paid' is joined of 'orders' and 'payments', and has no records of its own: {instead}"
+    )
+
+
+def test_a_lookup_of_a_joined_source_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lookup = "table: source:paid\nkey: n\ncolumns: {n: {type: long, column: orders_n}}\n"
+    folder = write_project(tmp_path, {**FILES, "lookups/last.yaml": lookup})
+    lines = Failing(monkeypatch, capsys).lines("plan", folder=folder, status=1)
+    assert any("got 'paid', which is joined of others, allowed is a source of a topic" in line for line in lines)
