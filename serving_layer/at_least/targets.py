@@ -40,9 +40,16 @@ class Target:
 
 def sources_reading(project: Project, sources: Collection[str], at_least: AtLeast) -> list[Source]:
     """Those of ``sources``, the ones that a query names, that must have counted something. Raises UsageError for a
-    topic that none of them reads.
+    topic that none of them reads, and for a joined source: what an offset has become of there is not known.
     """
     named = [project.sources[name] for name in sources]
+    for source in named:
+        if source.join:
+            inputs = " and ".join(f"'{name}'" for name in source.join.inputs)
+            raise UsageError(
+                f"an answer cannot wait for source '{source.name}', which is joined of {inputs}: leave at_least out, "
+                "or ask for metrics over these; `hourline status --partitions` shows what is not joined yet"
+            )
     if at_least == "now":
         return named
     for topic in {topic for topic, _ in at_least}:

@@ -32,6 +32,8 @@ from speed_layer.kafka.record_origin import Origin
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 """The time between two looks at the progress of the inputs while nothing comes."""
+_SECONDS_AFTER_COMMIT = 0.5
+"""The time in which the thread ends after a commit that ran when it was told to stop."""
 
 
 class JoinedStream:
@@ -66,7 +68,7 @@ class JoinedStream:
         self._stopped = threading.Event()
         self._committing = threading.Lock()
         self._given_up = False
-        """Whether a stop did not wait for the micro-batch that is read."""
+        """Whether a stop has waited. Nothing is committed after that."""
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"join {self.source}", daemon=True)
         self._thread.start()
@@ -94,8 +96,9 @@ class JoinedStream:
     def join(self, seconds: float) -> bool:
         self._thread.join(seconds)
         with self._committing:
-            self._given_up = self._thread.is_alive()
-        return not self._given_up
+            self._given_up = True
+        self._thread.join(_SECONDS_AFTER_COMMIT)
+        return not self._thread.is_alive()
 
     def end(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._job_group)
@@ -154,10 +157,10 @@ class JoinedStream:
             if self._given_up or micro_batch is None:
                 return
             self._on_finished(self._committer.commit(micro_batch))
+            self._finished += 1
+            maintain_after(self._project, self._tables, self._finished)
         self._after = [side.up_to for side in step]
         self._sequence += 1
-        self._finished += 1
-        maintain_after(self._project, self._tables, self._finished)
 
     def _evaluate(self, step: tuple[SideStep, SideStep], parts: int) -> Evaluated:
         if not any(side.new.slices for side in step):

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import Failing
+from hourline_core.errors import UsageError
+from hourline_core.model import load_project
+from serving_layer.at_least.form import AtLeast
+from serving_layer.at_least.targets import sources_reading
+from tests.support.command_line import NO_KAFKA, Failing
 from tests.support.project_files import write_project
 
 FILES = {
@@ -37,6 +41,14 @@ def test_a_joined_source_has_no_records_to_reset_import_or_send(
     assert line.endswith(
         f"source 'paid' is joined of 'orders' and 'payments', and has no records of its own: {instead}"
     )
+
+
+@pytest.mark.parametrize("at_least", ["now", {("o", 0): 3}])
+def test_an_answer_waits_for_no_joined_source(tmp_path: Path, at_least: AtLeast) -> None:
+    project = load_project(write_project(tmp_path, FILES), {"KAFKA": NO_KAFKA})
+    assert [source.name for source in sources_reading(project, ["orders"], at_least)] == ["orders"]
+    with pytest.raises(UsageError, match="cannot wait for source 'paid', which is joined of 'orders' and 'payments'"):
+        sources_reading(project, ["orders", "paid"], at_least)
 
 
 def test_a_lookup_of_a_joined_source_is_refused(
