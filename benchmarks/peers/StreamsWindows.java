@@ -21,8 +21,9 @@ import org.apache.kafka.streams.state.WindowStore;
 /**
  * Counts by key and window, in Kafka Streams without a broker.
  *
- * Argument: a file. Each line is a case, in two parts with a tab between them: `session,GAP` or `hopping,SIZE,EVERY`, and the events in the
- * order in which they come, as KEY@TIME. All times are milliseconds. A line of the answer: number of the case, key, start, end, count.
+ * Arguments: a file, and a folder for the state. Each line of the file is a case, in two parts with a tab between them: `session,GAP` or
+ * `hopping,SIZE,EVERY`, and the events in the order in which they come, as KEY@TIME. All times are milliseconds. A line of the answer: number of
+ * the case, key, start, end, count.
  */
 public class StreamsWindows {
     private static final Duration GRACE = Duration.ofDays(10_000);
@@ -31,11 +32,11 @@ public class StreamsWindows {
         List<String> cases = Files.readAllLines(Path.of(arguments[0]));
         for (int number = 0; number < cases.size(); number++) {
             String[] parts = cases.get(number).split("\t");
-            count(number, parts[0].split(","), parts[1].split(" "));
+            count(number, parts[0].split(","), parts[1].split(" "), arguments[1] + "/" + number);
         }
     }
 
-    private static void count(int number, String[] windows, String[] events) {
+    private static void count(int number, String[] windows, String[] events, String state) {
         boolean session = windows[0].equals("session");
         StreamsBuilder builder = new StreamsBuilder();
         var grouped = builder.stream("events", Consumed.with(Serdes.String(), Serdes.String())).groupByKey();
@@ -48,6 +49,7 @@ public class StreamsWindows {
         }
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "windows");
+        settings.put(StreamsConfig.STATE_DIR_CONFIG, state);
         try (TopologyTestDriver driver = new TopologyTestDriver(builder.build(), settings)) {
             var topic = driver.createInputTopic("events", new StringSerializer(), new StringSerializer());
             var keys = new TreeSet<String>();

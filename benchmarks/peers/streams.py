@@ -3,7 +3,7 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ WITHOUT_BROKER = "streams_test"
 
 WindowCount = tuple[str, int, int, int]
 """A key, the start and end of its window in milliseconds since 1970, and the number of events."""
-WITH_VERSIONS = "streams_joins"
+WITH_ROCKSDB = "streams_joins"
 """The same with RocksDB, in which versioned stores are. They are 73 MB, so set-up leaves them to their test."""
 
 
@@ -53,15 +53,9 @@ def count_in_windows(cases: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> 
     A case has windows (``session,GAP`` or ``hopping,SIZE,EVERY``, in milliseconds), and its events in the order in
     which they come: key, and milliseconds since 1970. A key has no spaces, commas and at-signs.
     """
-    with _compiled("StreamsWindows", WITHOUT_BROKER) as (folder, classes):
-        asked = Path(folder) / "cases"
-        lines = (f"{windows}\t{' '.join(f'{key}@{time}' for key, time in events)}\n" for windows, events in cases)
-        asked.write_text("".join(lines))
-        java = [str(find_java()), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "StreamsWindows"]
-        answer = subprocess.run([*java, asked], check=True, stdout=subprocess.PIPE, text=True).stdout
     found: list[set[WindowCount]] = [set() for _ in cases]
-    for line in answer.splitlines():
-        number, key, start, end, count = line.split(",")
+    lines = (f"{windows}\t{' '.join(f'{key}@{time}' for key, time in events)}" for windows, events in cases)
+    for number, key, start, end, count in _ask("StreamsWindows", WITHOUT_BROKER, lines):
         found[int(number)].add((key, int(start), int(end), int(count)))
     return found
 
@@ -72,17 +66,22 @@ def join(cases: Sequence[tuple[str, Sequence[Row | Event]]]) -> list[list[str | 
     A case has the kind of its table (``global``, ``table``, or ``versioned,RETENTION``, in milliseconds), and rows and
     events in the order in which they come. Keys and values have no spaces, tabs, commas, at-signs and equal signs.
     """
-    with _compiled("StreamsJoins", WITH_VERSIONS) as (folder, classes):
-        asked = Path(folder) / "cases"
-        asked.write_text("".join(f"{kind}\t{' '.join(map(_text, records))}\n" for kind, records in cases))
-        java = [str(find_java()), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "StreamsJoins"]
-        answer = subprocess.run([*java, asked, f"{folder}/state"], check=True, stdout=subprocess.PIPE, text=True).stdout
     found: list[list[str | None]] = [[] for _ in cases]
-    for line in answer.splitlines():
-        number, event, value = line.split(",")
+    lines = (f"{kind}\t{' '.join(map(_text, records))}" for kind, records in cases)
+    for number, event, value in _ask("StreamsJoins", WITH_ROCKSDB, lines):
         assert int(event) == len(found[int(number)]), "an event was left out"
         found[int(number)].append(value or None)
     return found
+
+
+def _ask(program: str, jar_set: str, cases: Iterable[str]) -> list[list[str]]:
+    """The answer of a program to these cases, one a line: by line, what is between its commas."""
+    with _compiled(program, jar_set) as (folder, classes):
+        asked = Path(folder) / "cases"
+        asked.write_text("".join(f"{case}\n" for case in cases))
+        java = [str(find_java()), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, program]
+        answer = subprocess.run([*java, asked, f"{folder}/state"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [line.split(",") for line in answer.splitlines()]
 
 
 def _text(record: Row | Event) -> str:

@@ -1,18 +1,17 @@
 """Sessions and hopping windows are those that Kafka Streams itself finds in the same events, which come out of order."""
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import serving_layer
-from benchmarks.peers.streams import WindowCount, compiler, count_in_windows
+from benchmarks.peers.streams import WindowCount, count_in_windows
+from tests.support.kafka_streams import milliseconds, skip_without_compiler
 from tests.support.visits import Visit, Visits
 
 MINUTE = timedelta(minutes=1)
-_MILLISECOND = timedelta(milliseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOURS = 72
 LONGER_THAN_ALL = "8760h"
 
@@ -43,8 +42,7 @@ def key(visit: Visit) -> str:
 
 @pytest.fixture(scope="module")
 def by_kafka_streams() -> dict[str, set[WindowCount]]:
-    if not compiler().exists():
-        pytest.skip(f"Kafka Streams is asked by a program in Java, and there is no compiler {compiler()}")
+    skip_without_compiler()
     cases = [
         (windows, [(key(visit), milliseconds(visit.time)) for visit in out_of_order(yaml)])
         for yaml, windows in ASKED.items()
@@ -75,7 +73,3 @@ def test_windows_are_those_of_kafka_streams(
     ]
     assert len(set(found)) == len(found) > 20
     assert set(found) == by_kafka_streams[windows]
-
-
-def milliseconds(time: datetime) -> int:
-    return (time - _EPOCH) // _MILLISECOND

@@ -5,7 +5,6 @@ The differences are by design. docs/concepts/compared-with.md has their numbers.
 
 import json
 import random
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,13 +15,13 @@ import pytest
 import serving_layer
 from batch_layer.plan import plan_range
 from batch_layer.recompute import recompute
-from benchmarks.peers.streams import WITH_VERSIONS, Event, Row, compiler, fetch, join
+from benchmarks.peers.streams import WITH_ROCKSDB, Event, Row, join
 from hourline import Project, load_project
-from hourline_core.errors import SetupError
-from hourline_core.model.hours import HourRange, iso_text
+from hourline_core.model.hours import HourRange
 from hourline_core.runtime.lease import lease
 from speed_layer.import_files import find_history, import_files
 from speed_layer.spark_session import speed_session
+from tests.support.kafka_streams import iso_time, milliseconds, skip_without, stated_numbers
 from tests.support.project_files import write_project
 
 pytestmark = pytest.mark.heavy
@@ -33,7 +32,6 @@ TAILS = [f"N{number}" for number in range(12)]
 MAKERS = ["Airbus", "Boeing", "Embraer", None]
 HALF_HOUR = timedelta(minutes=30)
 RETENTION = timedelta(days=1)
-PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "compared-with.md"
 FILES = {
     "hourline.yaml": "",
     "sources/flights.yaml": """
@@ -102,23 +100,18 @@ def rounds() -> list[Round]:
 @pytest.fixture(scope="module")
 def by_kafka_streams(rounds: list[Round]) -> Mapping[str, list[str | None]]:
     """The values of each kind of join. ``first``: all changes come before the events."""
-    if not compiler().exists():
-        pytest.skip(f"Kafka Streams is asked by a program in Java, and there is no compiler {compiler()}")
-    try:
-        fetch(WITH_VERSIONS)
-    except SetupError as error:
-        pytest.skip(f"Kafka Streams cannot be fetched: {error}")
+    skip_without(WITH_ROCKSDB)
     in_turn: list[Row | Event] = []
     for one in rounds:
         in_turn += one.changes
         in_turn += one.events
     first = sorted(in_turn, key=lambda record: isinstance(record, Event))
-    kinds = {"global": "global", "table": "table", "versioned": f"versioned,{timedelta(days=99) // MILLISECOND}"}
+    kinds = {"global": "global", "table": "table", "versioned": f"versioned,{milliseconds(timedelta(days=99))}"}
     cases: dict[str, tuple[str, Sequence[Row | Event]]] = {kind: (table, in_turn) for kind, table in kinds.items()}
     cases |= {f"{kind} first": (table, first) for kind, table in kinds.items()}
     # A store that forgets takes no change that is older than what it keeps, so they come in the order of their times.
     by_time = sorted(first, key=lambda record: (isinstance(record, Event), isinstance(record, Row) and record.time))
-    cases["retention"] = (f"versioned,{RETENTION // MILLISECOND}", by_time)
+    cases["retention"] = (f"versioned,{milliseconds(RETENTION)}", by_time)
     return dict(zip(cases, join(list(cases.values())), strict=True))
 
 
@@ -167,7 +160,7 @@ def test_a_versioned_store_forgets_rows_that_a_lookup_keeps(
 ) -> None:
     _, recomputed = by_hourline
     changes = [row for one in rounds for row in one.changes]
-    kept = max(row.time for row in changes) - RETENTION // MILLISECOND
+    kept = max(row.time for row in changes) - milliseconds(RETENTION)
     events = [event for one in rounds for event in one.events]
     expected = [
         # What is newest of its key is never forgotten.
@@ -188,8 +181,7 @@ def test_the_page_has_the_numbers_of_the_differences(
         "no row in a versioned store that keeps a day": count(by_kafka_streams["retention"], recomputed.valid),
     }
     assert min(numbers.values()) > 0
-    told = re.findall(r"^\| ([^|]*) \| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert {what: int(number) for what, number in told} == numbers
+    assert stated_numbers("Joins with a table") == numbers
 
 
 def count(one: Sequence[str | None], other: Sequence[str | None]) -> int:
@@ -206,7 +198,7 @@ def write_tables(root: Path, known: Sequence[Row]) -> None:
         times = sorted(values)
         for since, until in zip(times, [*times[1:], None], strict=True):
             if values[since]:
-                leases.append(f"{key},{values[since]},{text(since)},{'' if until is None else text(until)}")
+                leases.append(f"{key},{values[since]},{iso_time(since)},{'' if until is None else iso_time(until)}")
     (root / "planes.csv").write_text("\n".join(["tail,maker", *planes, ""]))
     (root / "leases.csv").write_text("\n".join(["tail,maker,since,until", *leases, ""]))
 
@@ -219,15 +211,4 @@ def read(project: Project) -> Met:
 
 
 def line(number: int, event: Event) -> str:
-    return json.dumps({"number": number, "tail": event.key, "at": text(event.time)}) + "\n"
-
-
-MILLISECOND = timedelta(milliseconds=1)
-
-
-def milliseconds(time: datetime) -> int:
-    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // MILLISECOND
-
-
-def text(time: int) -> str:
-    return iso_text(datetime.fromtimestamp(time / 1000, UTC))
+    return json.dumps({"number": number, "tail": event.key, "at": iso_time(event.time)}) + "\n"
