@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hourline_core.runtime.jars import fetch_jars
 from hourline_core.runtime.java import find_java
@@ -18,7 +19,11 @@ WITHOUT_BROKER = "streams_test"
 WindowCount = tuple[str, int, int, int]
 """A key, the start and end of its window in milliseconds since 1970, and the number of events."""
 WITH_ROCKSDB = "streams_joins"
-"""The same with RocksDB, in which versioned stores are. They are 73 MB, so set-up leaves them to their test."""
+"""The same with RocksDB, in which versioned stores and, by default, those of joined streams are. They are 73 MB, so
+set-up leaves them to their tests.
+"""
+Pair = tuple[int, int, int]
+"""The numbers of a left and a right event in the order in which all come, and the time in milliseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,22 @@ class Event:
 
     key: str | None
     time: int
+
+
+@dataclass(frozen=True)
+class SideEvent(Event):
+    """An event of one of two streams that are joined."""
+
+    side: Literal["left", "right"]
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """How much earlier and later than the left event the right one may be, and the grace: all in milliseconds."""
+
+    before: int
+    after: int
+    grace: int
 
 
 @contextmanager
@@ -71,6 +92,20 @@ def join(cases: Sequence[tuple[str, Sequence[Row | Event]]]) -> list[list[str | 
     for number, event, value in _ask("StreamsJoins", WITH_ROCKSDB, lines):
         assert int(event) == len(found[int(number)]), "an event was left out"
         found[int(number)].append(value or None)
+    return found
+
+
+def join_streams(cases: Sequence[tuple[JoinWindows, Sequence[SideEvent]]]) -> list[list[Pair]]:
+    """For each case, the pairs of an inner join of two streams. A case has the events in the order in which they come.
+    Keys have no spaces, tabs, commas, colons and at-signs.
+    """
+    found: list[list[Pair]] = [[] for _ in cases]
+    lines = (
+        f"{of.before},{of.after},{of.grace}\t{' '.join(f'{event.side}:{_text(event)}' for event in events)}"
+        for of, events in cases
+    )
+    for number, left, right, time in _ask("StreamsPairs", WITH_ROCKSDB, lines):
+        found[int(number)].append((int(left), int(right), int(time)))
     return found
 
 

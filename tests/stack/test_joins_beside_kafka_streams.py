@@ -1,0 +1,190 @@
+"""Two streams have the pairs of Kafka Streams' inner join of them, and those that it has forgotten a partner of.
+
+The difference is by design. docs/concepts/compared-with.md has its numbers.
+"""
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import NamedTuple
+
+import pytest
+
+import serving_layer
+from batch_layer.plan import plan_range
+from batch_layer.recompute import recompute
+from benchmarks.peers.streams import WITH_ROCKSDB, JoinWindows, Pair, SideEvent, join_streams
+from hourline import Project
+from hourline_core.model.hours import HourRange
+from tests.support.kafka_streams import iso_time, milliseconds, skip_without, stated_numbers
+from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
+
+BASE = datetime(2026, 3, 2, tzinfo=UTC)
+HOURS, EVENTS = 8, 360
+MINUTE = milliseconds(timedelta(minutes=1))
+WITHIN = JoinWindows(20 * MINUTE, 40 * MINUTE, 30 * MINUTE)
+WITH_ANY_GRACE = JoinWindows(WITHIN.before, WITHIN.after, milliseconds(timedelta(days=9)))
+KEYS = ["apple", "pear", "fig", "plum", "quince", None]
+FILES = {
+    "hourline.yaml": """
+        kafka: {bootstrap: "${KAFKA}"}
+        spark: {master: "local[2]"}
+        speed: {max_records_per_batch: 30}
+        """,
+    "sources/ordered.yaml": """
+        topic: beside_orders
+        fields: {number: int, product: string, at: timestamp}
+        event_time: at
+        grace: 0s
+        """,
+    "sources/paid.yaml": """
+        topic: beside_payments
+        fields: {number: int, product: string, at: timestamp}
+        event_time: at
+        grace: 0s
+        """,
+    "sources/both.yaml": """
+        join: {left: ordered, right: paid, on: product, within: {before: 20m, after: 40m}}
+        grace: 0s
+        """,
+    "metrics/met.yaml": """
+        source: both
+        dimensions: {left_number: ordered_number, right_number: paid_number, later: event_time}
+        measures: {pairs: count}
+        """,
+}
+
+
+class Pairs(NamedTuple):
+    """The pairs of Hourline."""
+
+    provisional: list[Pair]
+    final: list[Pair]
+
+
+@pytest.fixture(scope="module")
+def events() -> list[SideEvent]:
+    """Events of both sides in the order in which they come. Many times are tens of minutes, or a millisecond beside, so
+    that many are just as far apart as partners may be. Some events come later than windows and grace.
+    """
+    choice = random.Random(143)  # noqa: S311 (the same each time)
+
+    def event() -> SideEvent:
+        time = milliseconds(BASE) + choice.randrange(HOURS * 6) * 10 * MINUTE + choice.choice([0, 0, 0, -1, 1])
+        return SideEvent(choice.choice(KEYS), max(time, milliseconds(BASE)), choice.choice(("left", "right")))
+
+    lateness = [choice.choice([0, 0, choice.randrange(30), choice.randrange(120), 300]) for _ in range(EVENTS)]
+    arrivals = [
+        (one.time + late * MINUTE, one) for one, late in zip((event() for _ in lateness), lateness, strict=True)
+    ]
+    return [one for _, one in sorted(arrivals, key=lambda arrival: arrival[0])]
+
+
+@pytest.fixture(scope="module")
+def nested(events: list[SideEvent]) -> list[Pair]:
+    """The pairs of nested loops."""
+    return sorted(
+        (number, other, max(left.time, right.time))
+        for (number, left), (other, right) in product(enumerate(events), repeat=2)
+        if (left.side, right.side) == ("left", "right")
+        and left.key is not None
+        and left.key == right.key
+        and left.time - WITHIN.before <= right.time <= left.time + WITHIN.after
+    )
+
+
+@pytest.fixture(scope="module")
+def by_kafka_streams(events: list[SideEvent]) -> tuple[list[Pair], list[Pair]]:
+    """The pairs with the grace, and with one that is longer than all."""
+    skip_without(WITH_ROCKSDB)
+    in_time, ever = join_streams([(WITHIN, events), (WITH_ANY_GRACE, events)])
+    return sorted(in_time), sorted(ever)
+
+
+@pytest.fixture(scope="module")
+def by_hourline(events: list[SideEvent], kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Pairs:
+    sent = StackProject(write_project(tmp_path_factory.mktemp("shop"), FILES), kafka, {})
+    for side, source in (("left", "ordered"), ("right", "paid")):
+        sent.send(
+            source,
+            (
+                {"number": number, "product": event.key, "at": iso_time(event.time)}
+                for number, event in enumerate(events)
+                if event.side == side
+            ),
+        )
+    sent.drain()
+    assert sent.last_sequence("both") > 1, "all was joined in one micro-batch"
+    provisional = read(sent.project)
+    everything = HourRange(BASE, BASE + timedelta(hours=HOURS))
+    # The last hour is open, since nothing follows it.
+    recompute(sent.project, plan_range(sent.project, everything))
+    with serving_layer.connect(sent.project) as connection:
+        states = connection.sql("SELECT DISTINCT state FROM hours WHERE name = 'met'").fetchall()
+    assert states == [("final",)]
+    return Pairs(provisional, read(sent.project))
+
+
+def test_all_pairs_of_nested_loops_are_joined_in_both_layers(nested: list[Pair], by_hourline: Pairs) -> None:
+    assert by_hourline.provisional == nested
+    assert by_hourline.final == nested
+
+
+def test_kafka_streams_joins_the_same_pairs_with_a_grace_that_is_longer_than_all(
+    by_kafka_streams: tuple[list[Pair], list[Pair]], by_hourline: Pairs
+) -> None:
+    _, ever = by_kafka_streams
+    assert ever == by_hourline.final
+
+
+def test_kafka_streams_lacks_just_the_pairs_of_which_it_has_forgotten_a_partner(
+    events: list[SideEvent], by_kafka_streams: tuple[list[Pair], list[Pair]], by_hourline: Pairs
+) -> None:
+    in_time, _ = by_kafka_streams
+    assert in_time == [pair for pair in by_hourline.final if not is_forgotten(events, pair)]
+    assert all(is_late(events, pair) for pair in set(by_hourline.final) - set(in_time))
+
+
+def test_the_page_has_the_numbers_of_the_differences(
+    events: list[SideEvent], by_kafka_streams: tuple[list[Pair], list[Pair]], by_hourline: Pairs
+) -> None:
+    in_time, _ = by_kafka_streams
+    apart = [events[right].time - events[left].time for left, right, _ in in_time]
+    numbers = {
+        "pairs of Hourline, provisional and final": len(by_hourline.final),
+        "pairs of Kafka Streams": len(in_time),
+        "pairs of both whose right event is just `before` earlier": apart.count(-WITHIN.before),
+        "pairs of both whose right event is just `after` later": apart.count(WITHIN.after),
+        "pairs that Kafka Streams lacks": len(set(by_hourline.final) - set(in_time)),
+        "pairs of both of which an event comes as late": sum(is_late(events, pair) for pair in in_time),
+        "events without a key, which have no partner": sum(event.key is None for event in events),
+    }
+    assert min(numbers.values()) > 0
+    assert stated_numbers("Joins of two streams") == numbers
+
+
+def is_late(events: Sequence[SideEvent], pair: Pair) -> bool:
+    """Whether the last event of the pair comes when its window and the grace have passed."""
+    last = max(pair[:2])
+    # Its window ends as long after it as its partner may be later.
+    window = WITHIN.after if events[last].side == "left" else WITHIN.before
+    return events[last].time + window + WITHIN.grace <= max(event.time for event in events[:last])
+
+
+def is_forgotten(events: Sequence[SideEvent], pair: Pair) -> bool:
+    """Whether the store that holds the partner that came first keeps it no longer when the last one comes. A store keeps
+    what is younger than both bounds and the grace together, by the latest of its own events.
+    """
+    first, last = sorted(pair[:2])
+    kept = [event.time for event in events[:last] if event.side == events[first].side and event.key is not None]
+    return events[first].time <= max(kept) - WITHIN.before - WITHIN.after - WITHIN.grace
+
+
+def read(project: Project) -> list[Pair]:
+    """The pairs, each of which counts once."""
+    with serving_layer.connect(project) as connection:
+        rows = connection.sql("SELECT left_number, right_number, later, pairs FROM met").fetchall()
+    assert {pairs for *_, pairs in rows} == {1}
+    return sorted((left, right, milliseconds(later)) for left, right, later, _ in rows)
