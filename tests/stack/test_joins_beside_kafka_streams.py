@@ -21,6 +21,8 @@ from tests.support.kafka_streams import iso_time, milliseconds, skip_without, st
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.heavy
+
 BASE = datetime(2026, 3, 2, tzinfo=UTC)
 HOURS, EVENTS = 8, 360
 MINUTE = milliseconds(timedelta(minutes=1))
