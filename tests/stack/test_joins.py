@@ -270,6 +270,8 @@ def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka
     assert again == expected_again(shop)
     assert set(states(shop.project).values()) == {"final"}
 
+    explained = shop.sent.command("explain", "paid_orders", f"{max(changed):%Y-%m-%dT%H}")
+    assert "orders[0] offset" in explained
     for arguments in (["status"], ["check"], ["graph"], ["verify"], ["verify", "--recount"], ["plan"]):
         shop.sent.command(*arguments)
     assert "paid payments 0 4 0" in " ".join(shop.sent.command("status", "--partitions", "--source", "paid").split())
