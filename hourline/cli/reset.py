@@ -46,6 +46,8 @@ def reset(
         raise UsageError(
             "--to is for sources only; a metric is computed again from all archived events: leave --to out"
         )
+    if kind == "source":
+        refuse_joined(declared.sources[name], "reset one of these, and what it brings anew is joined")
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError(
@@ -72,7 +74,6 @@ def _plan_source(project: "Project", name: str, target: "Target", held: ExitStac
     from hourline_core.runtime.kafka import kafka_of
     from speed_layer.reset import SourceReset
 
-    refuse_joined(project.sources[name], "reset one of these, and what it brings anew is joined")
     kafka = held.enter_context(kafka_of(project))
     planned = SourceReset(project, project.sources[name], kafka.address, target)
     columns = ["partition", "from", "to", "read again", "skipped"]

@@ -40,6 +40,12 @@ def record_test(connection: Connection, metric: str, hour: datetime) -> str:
     if not declared.window.is_hour:
         raise UsageError(f"'{metric}' has windows, allowed with --record is a metric whose windows are hours")
     source, name = project.source_of(declared), f"{metric} at {hour_text(hour)}"
+    if source.join:
+        inputs = " and ".join(f"'{one}'" for one in source.join.inputs)
+        raise UsageError(
+            f"source '{source.name}' of {metric} is joined of {inputs}, allowed with --record is a metric over a "
+            "source of topics"
+        )
     _refuse_unreliable(connection, project, metric, hour)
     records = _records_of(connection, source, hour)
     if not records:

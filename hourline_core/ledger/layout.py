@@ -54,7 +54,10 @@ _ADDRESS = {
         "Kafka's id of the topic, which another topic of the same name does not have; or the id of an imported file. "
         "Of a joined event, the id of the progress of the input whose event came later.",
     ),
-    "topic": Column(pa.string(), "The name of the topic, of the imported file, or of that input."),
+    "topic": Column(
+        pa.string(),
+        "The name of the topic or of the imported file. Of a joined event, that of the input whose event came later.",
+    ),
     "partition": Column(pa.int32(), "The partition of the topic."),
     "offset": Column(
         pa.int64(),
@@ -64,8 +67,8 @@ _ADDRESS = {
     # It has the prefix, since a field of an archive that is older than this column may be called `place`.
     PLACE: Column(
         pa.int32(),
-        "The place of the event in its record, from 0, if the source declares `explode`, or among those that are "
-        "joined of one micro-batch; else 0. Null is 0, too: an earlier Hourline 0.2 read it.",
+        "The place of the event in its record, from 0, if the source declares `explode`. Of a joined event, its place "
+        "among those of the same micro-batch. Otherwise 0. Null is 0, too: an earlier Hourline 0.2 read it.",
     ),
 }
 """The identity of an event: topic id, partition, offset and place. Without the place, that of its record. The topic's

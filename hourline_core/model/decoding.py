@@ -120,8 +120,9 @@ def _changes(before: Decoding, now: Decoding) -> Iterator[tuple[str | None, str]
         yield None, f"raw, which was {_text(before.raw)}, is {_text(now.raw)}"
     for setting in _OF_SOURCE:
         value, was = now.declared.get(setting), before.declared.get(setting)
-        if value != was:
+        if value != was and setting != "join":
             yield None, f"{setting}, which was {_text(was)}, is {_text(value)}"
+    yield from ((None, f"{what} is another one, which a recompute refuses") for what in find_other_join(before, now))
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from hourline_core.errors import UsageError
+from hourline_core.ledger.raw_records import notes_on_raw_records
 from hourline_core.model import load_project
+from hourline_core.model.decoding import decoding_of, describe_changes
 from serving_layer.at_least.form import AtLeast
 from serving_layer.at_least.targets import sources_reading
 from tests.support.command_line import NO_KAFKA, Failing
@@ -24,6 +26,7 @@ FILES = {
 @pytest.mark.parametrize(
     ("arguments", "instead"),
     [
+        (["reset", "paid", "--dry-run"], "reset one of these, and what it brings anew is joined"),
         (["reset", "paid", "--yes"], "reset one of these, and what it brings anew is joined"),
         (["import", "rows.jsonl", "--source", "paid"], "import the files into one of these"),
         (["replay", "rows.jsonl", "--source", "paid"], "send the events to one of these"),
@@ -41,6 +44,25 @@ def test_a_joined_source_has_no_records_to_reset_import_or_send(
     assert line.endswith(
         f"source 'paid' is joined of 'orders' and 'payments', and has no records of its own: {instead}"
     )
+
+
+def test_check_says_nothing_of_the_bytes_of_a_joined_source(tmp_path: Path) -> None:
+    project = load_project(write_project(tmp_path, FILES), {"KAFKA": NO_KAFKA})
+    assert list(notes_on_raw_records(project)) == []
+
+
+def test_what_has_changed_of_a_join_is_said_in_words(tmp_path: Path) -> None:
+    before = load_project(write_project(tmp_path / "before", FILES), {"KAFKA": NO_KAFKA})
+    changed = {
+        "sources/orders.yaml": FILES["sources/orders.yaml"] + "where: n > 0\n",
+        "sources/paid.yaml": "join: {left: orders, right: payments, on: n, within: 2h}\n",
+    }
+    after = load_project(write_project(tmp_path / "after", FILES | changed), {"KAFKA": NO_KAFKA})
+    decodings = [decoding_of(project.sources["paid"]) for project in (before, after)]
+    assert describe_changes(*decodings) == [
+        "join is another one, which a recompute refuses",
+        "where of source 'orders' is another one, which a recompute refuses",
+    ]
 
 
 @pytest.mark.parametrize("at_least", ["now", {("o", 0): 3}])
