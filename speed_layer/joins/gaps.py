@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
-from hourline_core.model.windows import HOURLY
+from speed_layer.joins.spans import hour_at
 
 
 def rows_before_gap(rows: Sequence[ProgressRow]) -> Sequence[ProgressRow]:
@@ -34,5 +34,5 @@ def gap_row(
 
 
 def _widen(gap: Gap, passed: int, reach: timedelta) -> Gap:
-    hour = gap.last_hour and HOURLY.assign(gap.last_hour + timedelta(hours=1) - timedelta(microseconds=1) + reach)
+    hour = gap.last_hour and hour_at(gap.last_hour, timedelta(hours=1) - timedelta.resolution + reach)
     return replace(gap, partition=0, first=passed, end=passed + 1, last_hour=hour)

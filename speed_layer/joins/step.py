@@ -2,20 +2,14 @@
 that may have partners. Progress and the logs of the archives tell that. No event is read.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.model.windows import HOURLY
 from hourline_core.storage.file_ranges import FileRange, file_ranges
 from hourline_core.storage.file_slices import FileSlice
 from speed_layer.joins.plan import Input, JoinPlan
-
-_HOUR = timedelta(hours=1)
-
-Span = tuple[datetime, datetime]
-"""The first and the last of some successive hours (UTC)."""
+from speed_layer.joins.spans import Span, merge_spans, spans_near, spans_of
 
 
 @dataclass(frozen=True)
@@ -73,15 +67,13 @@ def plan_step(
     for place, (one, rows) in enumerate(zip(inputs, read, strict=True)):
         up_to = rows[-1].sequence if rows else after[place]
         earlier, later = reach[place]
-        own = _spans(hours[place])
-        near = (
-            _spans(hour for of in hours[1 - place] for hour in _hours_near(of, earlier, later)) if after[place] else []
-        )
+        own = spans_of(hours[place])
+        near = spans_near(spans_of(hours[1 - place]), earlier, later) if after[place] else []
         by_hour = file_ranges(one.events, "hour") if (own or near) and one.events.file_uris() else []
         sequences = {of.path: (of.first, of.last) for of in file_ranges(one.events, "sequence")} if by_hour else {}
         new = [of for of in by_hour if sequences[of.path][1] > after[place] and sequences[of.path][0] <= up_to]
         old = [of for of in by_hour if sequences[of.path][0] <= after[place]]
-        ids = _spans(hour for first, last in (*own, *near) for hour in _hours(first, last)) if one.source.id else []
+        ids = merge_spans([*own, *near]) if one.source.id else []
         known = [of for of in by_hour if sequences[of.path][0] <= up_to]
         anew = plan.sides[place].anew
         last_old = anew.up_to if anew else 0
@@ -90,27 +82,6 @@ def plan_step(
         sides.append(SideStep(after[place], up_to, *(_files(of, spans, old_files) for of, spans in files)))
     left, right = sides
     return left, right
-
-
-def _hours_near(hour: datetime, earlier: timedelta, later: timedelta) -> Iterator[datetime]:
-    """The hours of times that are at most ``earlier`` before, or ``later`` after, one of ``hour``."""
-    yield from _hours(HOURLY.assign(hour - earlier), HOURLY.assign(hour + _HOUR - timedelta(microseconds=1) + later))
-
-
-def _hours(first: datetime, last: datetime) -> Iterator[datetime]:
-    while first <= last:
-        yield first
-        first += _HOUR
-
-
-def _spans(hours: Collection[datetime] | Iterator[datetime]) -> list[Span]:
-    found: list[Span] = []
-    for hour in sorted(set(hours)):
-        if found and hour - found[-1][1] <= _HOUR:
-            found[-1] = (found[-1][0], hour)
-        else:
-            found.append((hour, hour))
-    return found
 
 
 def _files(files: Sequence[FileRange], spans: Sequence[Span], old: frozenset[str]) -> Files:
