@@ -277,6 +277,7 @@ def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka
     assert "paid payments 0 4 0" in " ".join(shop.sent.command("status", "--partitions", "--source", "paid").split())
 
 
+@pytest.mark.heavy
 def test_a_field_of_an_input_may_be_declared_and_a_gap_of_it_is_passed_on(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "changed", without=AGAIN)
     shop.pay(*shop.some_payments(20))
@@ -328,6 +329,7 @@ def delete_records(kafka: str, topic: str) -> None:
     client.delete_records([everything])[everything].result(60)
 
 
+@pytest.mark.heavy
 def test_a_kill_at_any_moment_loses_no_pair_and_joins_none_twice(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "killed")
     shop.order(*shop.some_orders(30))
