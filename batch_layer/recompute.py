@@ -13,7 +13,7 @@ A job is a pipeline, in which each step hands one object on:
 The reports follow what is published (reports/follow.py), between jobs and at the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from functools import cache, partial
 from importlib import import_module
@@ -36,7 +36,9 @@ from batch_layer.reports.follow import follow
 from batch_layer.split_jobs import HOURS, split_jobs
 from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
-from hourline_core.errors import ReadAgainError
+from hourline_core.errors import HourlineError, ReadAgainError, SourceError
+from hourline_core.ledger.decodings import refuse_other_join
+from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.lookups.as_of import LookupsAsOf
 from hourline_core.model import Project
@@ -45,6 +47,7 @@ from hourline_core.runtime.freed_memory import give_back_memory
 from hourline_core.runtime.lease import turn
 from hourline_core.runtime.running_recomputes import DecodedChunk, RecomputeProgress, Work
 from hourline_core.runtime.spark import spark_session, stop_spark
+from hourline_core.storage.opening import open_table
 
 _BRIEF = 1_000_000
 """Below this number of events, over all metrics, code that Java compiles quickly is faster."""
@@ -85,7 +88,8 @@ def recompute(
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
     published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError at
-    the end if records of a source cannot be decoded anew yet: its hours are left out.
+    the end if records of a source cannot be decoded anew yet, and SourceError if a source joins in another way than its
+    events were joined: its hours are left out.
     """
     # Great Expectations takes seconds to import. Tables are opened, and Spark starts, meanwhile.
     Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
@@ -104,6 +108,7 @@ def recompute(
         decoded, waiting = _decode_anew(project, spark, count, on_waiting, on_decoded)
         if decoded and plan_again:
             planned = plan_again()
+        waiting |= _find_other_joins(project, {item.source for item in planned})
         planned = [item for item in planned if item.source not in waiting]
         written, has_news = monotonic(), False
         jobs = list(split_jobs(project, planned, hours_per_job))
@@ -161,11 +166,12 @@ def _decode_anew(
     count: ProgressCount,
     on_waiting: Callable[[int], None],
     on_decoded: Callable[[DecodedChunk], None],
-) -> tuple[bool, dict[str, ReadAgainError]]:
+) -> tuple[bool, dict[str, HourlineError]]:
     """Decode anew what other declarations have decoded, a chunk in each turn. Returns whether there was something, and
     by source why it must wait.
     """
-    sources, waiting = sources_to_decode(project), {}
+    sources = sources_to_decode(project)
+    waiting: dict[str, HourlineError] = {}
     in_turn = partial(turn, project.workspace, "batch", on_waiting)
     for source in sources:
         progress = find_progress(project, source)
@@ -176,3 +182,15 @@ def _decode_anew(
         except ReadAgainError as error:
             waiting[source.name] = error
     return bool(sources), waiting
+
+
+def _find_other_joins(project: Project, sources: Collection[str]) -> dict[str, HourlineError]:
+    """Those of ``sources`` that join in another way than their events were joined, and why they are not recomputed."""
+    layout, found = Layout.of(project), dict[str, HourlineError]()
+    for source in (project.sources[name] for name in sorted(sources)):
+        if source.join:
+            try:
+                refuse_other_join(open_table(layout.events(source), layout.storage_options), source)
+            except SourceError as error:
+                found[source.name] = error
+    return found

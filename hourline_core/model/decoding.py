@@ -71,7 +71,7 @@ def _what_joins(source: Source, key: list[str]) -> dict[str, Any]:
             derived[name] = text
             named |= column_names(text)
     fields = {name: of for name, of in declared.pop("fields").items() if of.get("required") or name.casefold() in named}
-    others = {"decoder": DECODER_VERSION, "fields": fields, "id": source.id, "where": source.where, "derived": derived}
+    others = {"fields": fields, "id": source.id, "where": source.where, "derived": derived}
     return declared | others
 
 

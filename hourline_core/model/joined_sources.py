@@ -28,11 +28,6 @@ def bind_joins(sources: Mapping[str, Source]) -> dict[str, Source]:
     return bound
 
 
-def joined_over(sources: Mapping[str, Source], name: str) -> list[Source]:
-    """The sources that have the source ``name`` as an input."""
-    return [source for source in sources.values() if source.join and name in source.join.inputs]
-
-
 def find_join_mistakes(sources: Mapping[str, Source], where: Where, unread: Collection[str]) -> Iterator[str]:
     """A line for each mistake in a join. ``unread`` are sources that exist, but whose own declaration has a mistake."""
     for source in sources.values():

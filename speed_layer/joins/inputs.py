@@ -22,15 +22,32 @@ def open_inputs(project: Project, source: Source) -> list[Input]:
 
 
 def refuse_other_inputs(source: Source, progress: Progress, inputs: Sequence[Input]) -> None:
-    """Raise SourceError if the ``progress`` of the joined ``source`` has read other tables than these ``inputs``."""
+    """Raise SourceError if the ``progress`` of the joined ``source`` has read other tables than these ``inputs``, or
+    further in them than they reach.
+    """
     read = progress.last_read().topic_ids
-    for one in inputs:
+    up_to = sequences_read(progress, inputs)
+    for one, sequence in zip(inputs, up_to, strict=True):
+        if one.progress.sequence < sequence:
+            # Its next micro-batches would have sequences that count as joined.
+            raise SourceError(
+                f"the tables of source '{one.source.name}' end at sequence {one.progress.sequence:,}, and source "
+                f"'{source.name}' has joined them up to {sequence:,}: they are an older copy; restore the newest one, "
+                f"or give source '{source.name}' another name: under this, both inputs are joined anew from their "
+                "beginning"
+            )
         if read.get(one.source.name, one.topic_id) != one.topic_id:
             raise SourceError(
                 f"the tables of source '{one.source.name}' are others than those that source '{source.name}' has "
                 f"joined up to now: restore them from a backup, or give source '{source.name}' another name: under "
                 "this, both inputs are joined anew from their beginning"
             )
+
+
+def sequences_read(progress: Progress, inputs: Sequence[Input]) -> list[int]:
+    """By input, the sequence up to which the ``progress`` of a joined source has read it."""
+    readings = progress.readings([one.topic_id for one in inputs])
+    return [readings[one.topic_id].next_offsets.get(0, 1) - 1 for one in inputs]
 
 
 def refresh(one: Input) -> None:

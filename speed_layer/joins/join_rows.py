@@ -1,6 +1,6 @@
 """Joins events of two inputs, in a task, by DuckDB. What does not fit into memory goes to files.
 
-Of earlier events, only those are held that have a partner among the new ones of the other input.
+It holds those earlier events alone that have a partner among the new ones of the other input.
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.read_micro_batch import MicroBatchReader
 from speed_layer.intake.tasks import Evaluated
 from speed_layer.joins.gaps import gap_row, rows_before_gap
-from speed_layer.joins.inputs import new_rows, refresh
+from speed_layer.joins.inputs import new_rows, refresh, sequences_read
 from speed_layer.joins.plan import Input, JoinPlan
 from speed_layer.joins.step import SideStep, plan_step, split_rows
 from speed_layer.joins.tasks import join_events, number_of_parts
@@ -58,8 +58,7 @@ class JoinedStream:
         self._feeds = feeds
         self._tables = reader.source_tables
         self._origin = Origin({one.source.name: one.topic_id for one in inputs})
-        readings = self._tables.progress.readings([one.topic_id for one in inputs])
-        self._after = [readings[one.topic_id].next_offsets.get(0, 1) - 1 for one in inputs]
+        self._after = sequences_read(self._tables.progress, inputs)
         """By input, the sequence up to which it is read and committed."""
         self._sequence = self._tables.first_sequence
         """That of the next micro-batch."""
@@ -133,14 +132,14 @@ class JoinedStream:
         most = self._project.settings.speed.max_records_per_batch
         there = [new_rows(one, after) for one, after in zip(self._inputs, self._after, strict=True)]
         read = [split_rows(rows_before_gap(rows), most) for rows in there]
-        if any(read):
-            self._join(read)
-            return True
         for place, rows in enumerate(there):
-            if rows:
+            if rows and not read[place]:  # Its next sequence has a gap. It must not wait until the other input is read.
                 self._pass_gap(place, rows)
                 return True
-        return False
+        if not any(read):
+            return False
+        self._join(read)
+        return True
 
     def _join(self, read: Sequence[Sequence[ProgressRow]]) -> None:
         step = plan_step(self._plan, self._inputs, read, self._after)
@@ -154,8 +153,9 @@ class JoinedStream:
             bounds=TaskBounds(parts, small_rows=False),
         )
         with self._committing:
-            if self._given_up or micro_batch is None:
+            if self._given_up:
                 return
+            assert micro_batch, "a sequence of an input is read"
             self._on_finished(self._committer.commit(micro_batch))
             self._finished += 1
             maintain_after(self._project, self._tables, self._finished)

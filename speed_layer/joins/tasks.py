@@ -121,16 +121,17 @@ def _work(pickled: bytes, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 def _join(work: _Work, number: int) -> Iterator[pa.Table]:
     left, right = (ArchivedSide(plan, step) for plan, step in zip(work.plan.sides, work.step, strict=True))
-    joined = Joiner(connect(), work.plan, Part(number, work.parts)).join(left, right)
-    places = 0
-    for side, events in enumerate(joined.null_keys):
-        sequences = np.repeat(list(events), list(events.values())).astype(np.int64)
-        rows = pa.table({SIDE: np.full(len(sequences), side, np.int32), INPUT_SEQUENCE: sequences})
-        yield _as_validated(work, rows.append_column(AT, pa.nulls(len(rows), pa.int64())), places, number)
-        places += len(rows)
-    for rows in joined.pairs:
-        yield _as_validated(work, rows, places, number)
-        places += len(rows)
+    with connect() as connection:
+        joined = Joiner(connection, work.plan, Part(number, work.parts)).join(left, right)
+        places = 0
+        for side, events in enumerate(joined.null_keys):
+            sequences = np.repeat(list(events), list(events.values())).astype(np.int64)
+            rows = pa.table({SIDE: np.full(len(sequences), side, np.int32), INPUT_SEQUENCE: sequences})
+            yield _as_validated(work, rows.append_column(AT, pa.nulls(len(rows), pa.int64())), places, number)
+            places += len(rows)
+        for rows in joined.pairs:
+            yield _as_validated(work, rows, places, number)
+            places += len(rows)
 
 
 def _as_validated(work: _Work, rows: pa.Table, places: int, number: int) -> pa.Table:

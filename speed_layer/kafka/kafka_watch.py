@@ -112,6 +112,8 @@ class KafkaWatch:
         """Raise KafkaException or BrokerError unless each topic is there for this user, with all its leaders."""
         topics: set[str] = set()
         for source in self._project.sources.values():
+            if source.topic is None:  # It is joined.
+                continue
             named = names_of(source.topic)
             listed = named or client.list_topics(timeout=_SECONDS_FOR_ANSWER).topics
             topics |= {name for name in listed if matches(source.topic, name)}

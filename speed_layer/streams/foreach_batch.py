@@ -143,9 +143,13 @@ class ForeachBatch:
         if self._last is not None:
             wait([self._last], seconds)
 
+    def is_committing(self) -> bool:
+        """Whether a micro-batch that was read is being committed."""
+        return self._last is not None and not self._last.done()
+
     def _all_committed(self) -> bool:
         """Whether all micro-batches that were read are committed."""
-        return self.error is None and (self._last is None or self._last.done())
+        return self.error is None and not self.is_committing()
 
     def _raise_failure(self) -> None:
         if self.error:

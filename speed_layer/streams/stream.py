@@ -35,7 +35,7 @@ class Stream(Protocol):
         """The error that has ended its micro-batches. None: there is none."""
 
     def is_active(self) -> bool:
-        """Whether it may have further micro-batches."""
+        """Whether it may finish further micro-batches."""
 
     def failure(self) -> Exception | None:
         """Why it has ended by itself. None: it runs, or has ended well."""

@@ -28,7 +28,8 @@ class TopicStream:
         return self.foreach_batch.error
 
     def is_active(self) -> bool:
-        return self.query.isActive
+        # A commit runs while Spark reads on, and may outlast the query. What is joined waits for it.
+        return self.query.isActive or self.foreach_batch.is_committing()
 
     def failure(self) -> Exception | None:
         if self._failure is None:

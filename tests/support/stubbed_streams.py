@@ -52,6 +52,7 @@ class ForeachBatch:
     def __init__(self, source: str, error: Exception | None = None, in_time: bool = True) -> None:
         self.source, self.error, self.in_time = source, error, in_time
         self.happened: list[str] = []
+        self.committing = False
 
     def stop(self) -> None:
         self.happened.append("stop")
@@ -59,6 +60,9 @@ class ForeachBatch:
     def join(self, seconds: float) -> bool:
         self.happened.append("join")
         return self.in_time
+
+    def is_committing(self) -> bool:
+        return self.committing
 
     def advance_idle_clock(self, idle: object) -> None:
         self.happened.append("clock")

@@ -41,6 +41,16 @@ def test_streams_that_have_drained_end_the_run(world: World) -> None:
     assert world.states == [STARTING, RUNNING, STOPPING, STOPPED]
 
 
+def test_a_stream_that_has_drained_is_active_until_its_last_commit() -> None:
+    drained, foreach_batch = Query(), ForeachBatch("visits")
+    stream = stream_of(foreach_batch, drained)
+    assert stream.is_active()
+    drained.isActive, foreach_batch.committing = False, True
+    assert stream.is_active(), "what is joined of it reads what this commit finishes"
+    foreach_batch.committing = False
+    assert not stream.is_active()
+
+
 def test_a_kafka_that_goes_and_comes_back_is_outlived(world: World) -> None:
     world.ends = [world.go_away, world.go_away]
     world.run()
