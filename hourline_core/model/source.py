@@ -254,7 +254,7 @@ class Source(Declaration):
     @model_validator(mode="before")
     @classmethod
     def _refuse_records(cls, value: Any) -> Any:
-        """Refuse the keys that a joined source has not. What they would say comes from the inputs, see ``bind_inputs``:
+        """Refuse the keys that a joined source has not. Its inputs give what these would say, see ``bind_inputs``:
         until then, there are stand-ins.
         """
         if not isinstance(value, dict) or value.get("join") is None:

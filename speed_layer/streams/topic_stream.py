@@ -28,7 +28,7 @@ class TopicStream:
         return self.foreach_batch.error
 
     def is_active(self) -> bool:
-        # A commit runs while Spark reads on, and may outlast the query. What is joined waits for it.
+        # A commit runs while Spark reads on, and may outlast the query. Joined sources wait for it.
         return self.query.isActive or self.foreach_batch.is_committing()
 
     def failure(self) -> Exception | None:
