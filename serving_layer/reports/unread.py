@@ -1,5 +1,5 @@
-"""What no finished micro-batch has read of a source's topics: the lag, if Kafka holds what was read. The input of a
-joined source are finished micro-batches of others.
+"""What no finished micro-batch has read of a source's topics: the lag, if Kafka holds what was read. A joined
+source reads finished micro-batches of others.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,0 +1,48 @@
+"""The tables of a join's inputs must be those that were joined, and reach as far."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hourline_core.errors import SourceError
+from speed_layer.joins.inputs import refuse_other_inputs
+from speed_layer.joins.plan import Input
+
+PAID: Any = SimpleNamespace(name="paid")
+
+
+def table_of(name: str, id: str, sequence: int) -> Input:
+    """An input whose progress has this id and ends at this sequence."""
+    progress = SimpleNamespace(table=SimpleNamespace(metadata=lambda: SimpleNamespace(id=id)), sequence=sequence)
+    return Input(cast(Any, SimpleNamespace(name=name)), cast(Any, progress), cast(Any, None))
+
+
+def progress_of_join(**up_to: int) -> Any:
+    """The progress of a joined source that has read each input, by its name and id, up to a sequence."""
+    readings = {name: SimpleNamespace(next_offsets={0: sequence + 1}) for name, sequence in up_to.items()}
+    unread = SimpleNamespace(next_offsets={})
+    return SimpleNamespace(
+        last_read=lambda: SimpleNamespace(topic_ids={name: name for name in up_to}),
+        readings=lambda ids: {id: readings.get(id, unread) for id in ids},
+    )
+
+
+def test_inputs_that_reach_as_far_as_they_were_joined_are_taken() -> None:
+    inputs = [table_of("orders", "orders", 5), table_of("payments", "payments", 9)]
+    refuse_other_inputs(PAID, progress_of_join(), inputs)
+    refuse_other_inputs(PAID, progress_of_join(orders=5, payments=7), inputs)
+
+
+def test_an_older_copy_of_an_input_is_refused() -> None:
+    inputs = [table_of("orders", "orders", 5), table_of("payments", "payments", 9)]
+    with pytest.raises(
+        SourceError, match=r"of source 'orders' end at sequence 5, and source 'paid' has joined .* to 6"
+    ):
+        refuse_other_inputs(PAID, progress_of_join(orders=6, payments=9), inputs)
+
+
+def test_other_tables_of_an_input_are_refused() -> None:
+    inputs = [table_of("orders", "orders", 5), table_of("payments", "another", 9)]
+    with pytest.raises(SourceError, match="the tables of source 'payments' are others than those"):
+        refuse_other_inputs(PAID, progress_of_join(orders=5, payments=5), inputs)
