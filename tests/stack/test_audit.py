@@ -4,6 +4,7 @@ itself.
 
 import signal
 import textwrap
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from tests.support.audited_project import (
 from tests.support.command_line import Failing
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
+from tests.support.task_faults import tasks_of_few_events
 
 COMPLETE = """
     expectations:
@@ -43,7 +45,16 @@ COMPLETE = """
 @pytest.fixture(scope="module")
 def sound(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
     """A project whose first hours are published, and to which two more hours have come."""
-    project = parcels.make(tmp_path_factory.mktemp("sound"), kafka, topic="audited", few=True)
+    return publish_some(parcels.make(tmp_path_factory.mktemp("sound"), kafka, topic="audited", few=True))
+
+
+@pytest.fixture(scope="module")
+def native(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
+    """The same with measures that do not need Spark SQL."""
+    return publish_some(parcels.make(tmp_path_factory.mktemp("native"), kafka, topic="audited_native", native=True))
+
+
+def publish_some(project: StackProject) -> StackProject:
     project.send("scans", parcels.scans(project.random, 300, first_hour=0, hours=5))
     project.drain()
     project.recompute()
@@ -56,13 +67,25 @@ def sound(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
 @pytest.fixture
 def project(sound: StackProject, tmp_path: Path) -> StackProject:
     """A copy; what any of the tests sends, all copies read that drain the topic after it."""
-    copied = sound.copy(tmp_path)
+    return share_sent(sound, tmp_path)
+
+
+@pytest.fixture(params=["sound", "native"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StackProject]:
+    """A copy of each. Tasks of Spark read the archive of the native one."""
+    with tasks_of_few_events():
+        yield share_sent(request.getfixturevalue(request.param), tmp_path)
+
+
+def share_sent(sound: StackProject, folder: Path) -> StackProject:
+    copied = sound.copy(folder)
     copied.sent = sound.sent
     return copied
 
 
 @pytest.mark.long
-def test_an_audit_that_is_killed_publishes_nothing(project: StackProject) -> None:
+def test_an_audit_that_is_killed_publishes_nothing(either: StackProject) -> None:
+    project = either
     before = quality(project)
     with SpeedProcess(project, command="recompute", failpoint="kill after append quality") as process:
         assert process.wait() == -signal.SIGKILL, process.lines
@@ -73,8 +96,8 @@ def test_an_audit_that_is_killed_publishes_nothing(project: StackProject) -> Non
     assert project.check() > 100
 
 
-def test_a_fault_blocks_what_it_touches_and_nothing_else(project: StackProject) -> None:
-    both = ("flow", "fragile")
+def test_a_fault_blocks_what_it_touches_and_nothing_else(either: StackProject) -> None:
+    project, both = either, ("flow", "fragile")
     before = {metric: answers(project, metric, FIRST) for metric in both}
     project.blocked = set()
     spark = spark_session(project.project, "batch")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -19,8 +20,13 @@ from batch_layer.folding.plan import FoldedMetric
 from batch_layer.folding.run import Result, merge_shares
 from batch_layer.stage import StagedMetric, stage_metric
 from hourline_core.compute.archive import from_archive
+from tests.support import parcels
 from tests.support.audited_project import FIRST, SECOND
 from tests.support.stack_project import StackProject
+from tests.support.task_faults import changed_reading, changed_sql, in_tasks, without, without_values
+
+Faults = dict[str, tuple[AbstractContextManager[Any], set[datetime]]]
+"""By name: the fault, and the hours that it touches."""
 
 
 @contextmanager
@@ -111,12 +117,42 @@ def a_tile_is_lost_or_all_are() -> Iterator[None]:
         yield
 
 
-def every_fault(project: StackProject) -> dict[str, tuple[AbstractContextManager[Any], set[datetime]]]:
-    """By name: the fault, and the hours that it touches. Of two faults, each metric has one: it is audited alone."""
+def every_fault(project: StackProject) -> Faults:
+    """Those of all folds, and those of how the events of ``project`` are read. Of two faults, each metric has one: it
+    is audited alone.
+    """
+    is_native = project.project.metrics["flow"].measures.keys() <= {*parcels.NATIVE}
+    return {**_faults_of_all_folds(project), **(_faults_in_tasks() if is_native else _faults_in_spark())}
+
+
+def _faults_in_spark() -> Faults:
+    """Spark reads the events, and tasks fold them."""
     return {
-        "events are missing in the archive": (damaged_archive(project), {FIRST}),
         "events are not read": (events_not_read(), {FIRST}),
         "a required field is not read": (a_required_field_is_not_read(), {FIRST, SECOND}),
+    }
+
+
+def _faults_in_tasks() -> Faults:
+    """Tasks read and fold the events, and those of an hour are in several tasks."""
+    both = {FIRST, SECOND}
+    twice, first = {"(count(*))": "(2 * count(*))"}, {'(sum("scans")': '(min("scans")'}
+    fewer = {"FROM events": "FROM (FROM events OFFSET 1) AS events"}
+    return {
+        "events are not read": (in_tasks(partial(changed_reading, partial(without, FIRST, "north"))), {FIRST}),
+        "a required field is not read": (
+            in_tasks(partial(changed_reading, partial(without_values, "depot"))),
+            both,
+        ),
+        "the SQL of a fold counts twice": (in_tasks(partial(changed_sql, "_fold_sql", twice)), both),
+        "the SQL of a fold leaves an event out": (in_tasks(partial(changed_sql, "_fold_sql", fewer)), both),
+        "the SQL of a merge keeps one part": (changed_sql("_merge_sql", first), both),
+    }
+
+
+def _faults_of_all_folds(project: StackProject) -> Faults:
+    return {
+        "events are missing in the archive": (damaged_archive(project), {FIRST}),
         "events that do not count are in the tiles, or those of the other metric": (
             wrong_conditions(),
             {FIRST, SECOND},

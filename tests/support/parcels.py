@@ -4,7 +4,7 @@ oracle, in Python.
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -109,10 +109,11 @@ FEW = ("scans", "price", "speed", "last_price", "median_speed", "parcels", "heav
 """Measures that count, add, merge, take the last, have buckets or a sketch, and a ratio. Planning, compiling and auditing
 all the others is most of what a test costs that is about something else.
 """
-_OTHERS = re.compile(rf"^ {{10}}(?!(?:{'|'.join(FEW)}):)\w+: .*\n", re.MULTILINE)
+NATIVE = ("scans", "price", "lightest", "dearest", "speed", "parcels", "heavy_share", "heavy_scans", "some_fragile")
+"""Measures that DuckDB computes, so that a recompute reads the archive without Spark SQL."""
 
 
-def rule(*, few: bool = False, own: bool = False) -> SourceRule:
+def rule(*, few: bool = False, native: bool = False, own: bool = False) -> SourceRule:
     """The same declarations in Python."""
     flow = MetricRule(
         dimensions={"depot": get("depot"), "belt": get("belt"), "size": _size},
@@ -172,8 +173,12 @@ def rule(*, few: bool = False, own: bool = False) -> SourceRule:
     if own:
         spread = ("variance", lambda body: body["weight"] if body["fragile"] else None)
         metrics["flow"] = replace(flow, measures={**flow.measures, "own_spread": spread})
-    if few:
-        metrics = {name: replace(one, measures=_only_few(one.measures)) for name, one in metrics.items()}
+    if few or native:
+        kept = NATIVE if native else FEW
+        metrics = {
+            name: replace(one, measures={measure: of for measure, of in one.measures.items() if measure in kept})
+            for name, one in metrics.items()
+        }
     return SourceRule(
         time=lambda body: datetime.fromisoformat(body["at"]).astimezone(UTC),
         metrics=metrics,
@@ -191,9 +196,12 @@ def make(
     partitions: int = 3,
     *,
     few: bool = False,
+    native: bool = False,
     own: bool = False,
 ) -> StackProject:
-    """The project in ``root``, reading ``topic``. ``few``: with no measures but FEW. ``own``: with OWN_MEASURE, too."""
+    """The project in ``root``, reading ``topic``. ``few``: with no measures but FEW. ``native``: with none but NATIVE.
+    ``own``: with OWN_MEASURE, too.
+    """
     files = {
         name: text.replace("TOPIC", topic)
         .replace("RECORDS_PER_BATCH", str(records_per_batch))
@@ -203,20 +211,19 @@ def make(
     if own:
         files["measures/spread.py"] = SPREAD
         files["metrics/flow.yaml"] = files["metrics/flow.yaml"].rstrip(" ") + OWN_MEASURE
-    write_project(root, keep_few(files) if few else files)
-    return StackProject(root, kafka, {"scans": rule(few=few, own=own)})
+    if few or native:
+        files = keep_few(files, NATIVE if native else FEW)
+    write_project(root, files)
+    return StackProject(root, kafka, {"scans": rule(few=few, native=native, own=own)})
 
 
-def keep_few(files: Mapping[str, str]) -> dict[str, str]:
-    """The files of the project, without the measures that are not in FEW."""
+def keep_few(files: Mapping[str, str], kept: Sequence[str] = FEW) -> dict[str, str]:
+    """The files of the project, without the measures that are not in ``kept``."""
+    others = re.compile(rf"^ {{10}}(?!(?:{'|'.join(kept)}):)\w+: .*\n", re.MULTILINE)
     return {
-        name: before + line + _OTHERS.sub("", measures)
+        name: before + line + others.sub("", measures)
         for name, (before, line, measures) in ((name, text.partition("measures:\n")) for name, text in files.items())
     }
-
-
-def _only_few(measures: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: of for name, of in measures.items() if name in FEW}
 
 
 def make_finished(root: Path, kafka: str, topic: str, partitions: int = 3, *, few: bool = False) -> StackProject:
