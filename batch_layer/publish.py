@@ -29,6 +29,8 @@ class Recomputed:
     """The number of events that were counted, without duplicates."""
     cutoffs: dict[str, int]
     """By source, the sequence up to which events were counted."""
+    began: datetime
+    """When the job began (UTC), once Spark and Great Expectations had started."""
 
     @property
     def hours(self) -> list[datetime]:
@@ -58,6 +60,7 @@ def publish(publication: Publication, job: Job, audited: list["AuditedSource"], 
         blocked=[(item.aggregation.metric.name, hour) for item in metrics for hour in sorted(item.blocked)],
         events=sum(source.events for source in audited),
         cutoffs={source.staged.events.source.name: source.staged.events.cutoff for source in audited},
+        began=began,
     )
 
 

@@ -128,7 +128,7 @@ def recompute(
                     follow(project, clock)
                     written, has_news = monotonic(), False
             on_published(done[-1])
-            count.finish(hours)
+            count.finish(hours, done[-1].began)
         if has_news:
             with turn(project.workspace, "batch", on_waiting):
                 follow(project, clock)

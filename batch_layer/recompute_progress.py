@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from batch_layer.plan import PlannedHour
 from hourline_core.model import Project
@@ -18,12 +18,14 @@ class ProgressCount:
     def __init__(self, before: Work, clock: Clock, tell: Callable[[RecomputeProgress], None]) -> None:
         """``before`` was done by an earlier run. ``tell`` is called at the start, and after each job."""
         self._before, self._clock, self._tell = before, clock, tell
-        self._started, self._all, self._done = clock(), NO_WORK, NO_WORK
+        self._all, self._done = NO_WORK, NO_WORK
         self._estimated: timedelta | None = None
+        self._pace: tuple[datetime, Work] | None = None
+        """When the first of the jobs began that took work, and what was done by then."""
 
     def start(self, jobs: Sequence[Sequence[PlannedHour]], estimated: timedelta | None = None) -> None:
         """Start to count these jobs. ``estimated`` is their time by the last recomputes."""
-        self._started, self._estimated = self._clock(), estimated
+        self._estimated, self._pace = estimated, None
         self._all, self._done = sum_up(item for job in jobs for item in job), NO_WORK
         self._tell_now()
 
@@ -41,8 +43,12 @@ class ProgressCount:
 
         return on_chunk
 
-    def finish(self, job: Sequence[PlannedHour]) -> None:
-        """Count one of the jobs as done."""
+    def finish(self, job: Sequence[PlannedHour], began: datetime | None = None) -> None:
+        """Count one of the jobs as done. ``began`` (UTC) is when it began, once Spark had started. None: there was
+        nothing to do.
+        """
+        if began and not self._pace:
+            self._pace = (began, self._done)
         self._done = _add(self._done, sum_up(job))
         self._tell_now()
 
@@ -50,8 +56,12 @@ class ProgressCount:
         now = self._clock()
         done, of = _add(self._before, self._done), _add(self._before, self._all)
         # By events, since they take the time. Each hour counts as one more, so that hours without events count, too.
-        finished = sum(self._done)
-        left = (now - self._started) * ((sum(of) - sum(done)) / finished) if finished else self._estimated
+        left = self._estimated
+        if self._pace:
+            began, before = self._pace
+            left = (now - began) * ((sum(of) - sum(done)) / (sum(self._done) - sum(before)))
+        elif self._done == self._all:
+            left = timedelta(0)
         self._tell(RecomputeProgress(now, done, of, left, decoding))
 
 

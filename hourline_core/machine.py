@@ -138,10 +138,12 @@ def _limit(of: int) -> int | None:
 def _folder(errors: Iterable[BaseException], around: Surroundings, number: int | None) -> Path | str:
     """The folder that the fault is about: the one that is named, else the one that is in that state."""
     named = _paths(errors, around)
-    # The deepest: a disk may be mounted within the workspace.
-    within = [folder for folder in around.folders if any(path.is_relative_to(folder) for path in named)]
+    # The deepest: a disk may be mounted within the workspace, or within the tables.
+    within = [(folder, path) for folder in around.folders for path in named if path.is_relative_to(folder)]
     if within:
-        return max(within, key=lambda folder: len(folder.parts))
+        folder, path = max(within, key=lambda pair: len(pair[0].parts))
+        mounted = (one for one in (path, *path.parents) if one.is_relative_to(folder) and os.path.ismount(one))
+        return next(mounted, folder)
     for folder in around.folders:
         with suppress(OSError):
             state = os.statvfs(folder)

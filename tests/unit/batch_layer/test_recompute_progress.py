@@ -44,11 +44,11 @@ def test_the_time_that_is_left_follows_from_events_and_not_from_hours() -> None:
     count.start([night, day], 30 * MINUTE)
     assert told[-1].left == 30 * MINUTE, "as estimated, before anything is done"
     now += MINUTE
-    count.finish(night)
+    count.finish(night, NOON)
     assert (told[-1].done, told[-1].all) == (Work(8, 8 * 999), Work(24, 8 * 999 + 16 * 99_999))
     assert told[-1].left == 200 * MINUTE, "8,000 in a minute, 1,600,000 are left"
     now += 100 * MINUTE
-    count.finish(day)
+    count.finish(day, now - 100 * MINUTE)
     assert (told[-1].done, told[-1].left) == (told[-1].all, timedelta(0))
 
 
@@ -59,8 +59,34 @@ def test_hours_without_events_count_as_hours_and_a_resumed_backfill_goes_on_at_i
     count.start(jobs)
     assert (told[-1].done, told[-1].all, told[-1].left) == (Work(90, 5_000), Work(100, 5_000), None)
     now += MINUTE
-    count.finish(jobs[0])
+    count.finish(jobs[0], NOON)
     assert (told[-1].done, told[-1].left) == (Work(92, 5_000), 4 * MINUTE)
+
+
+def test_the_start_of_spark_and_hours_that_others_have_published_tell_nothing_of_the_pace() -> None:
+    now, told = NOON, list[RecomputeProgress]()
+    count = ProgressCount(NO_WORK, lambda: now, told.append)
+    jobs = [hours(0, 4, 99), hours(4, 8, 99), hours(8, 12, 99), hours(12, 20, 99)]
+    count.start(jobs, 30 * MINUTE)
+    count.finish(jobs[0])
+    assert told[-1].left == 30 * MINUTE, "nothing was done that takes time"
+    now += 10 * MINUTE  # Spark starts.
+    began, now = now, now + MINUTE
+    count.finish(jobs[1], began)
+    assert told[-1].left == 3 * MINUTE, "four hours in a minute, 12 are left"
+    now += 3 * MINUTE
+    count.finish(jobs[2], now - 2 * MINUTE)
+    assert told[-1].left == 4 * MINUTE, "from then on, waiting for another process counts: eight hours in four minutes"
+    count.finish(jobs[3], now)
+    assert told[-1].left == timedelta(0)
+
+
+def test_a_recompute_whose_hours_all_were_published_by_others_has_no_time_left() -> None:
+    told = list[RecomputeProgress]()
+    count = ProgressCount(NO_WORK, lambda: NOON, told.append)
+    count.start([hours(0, 4, 99)], 30 * MINUTE)
+    count.finish(hours(0, 4, 99))
+    assert told[-1].left == timedelta(0)
 
 
 def test_decoding_anew_tells_its_chunks_and_the_time_for_the_others() -> None:
@@ -87,8 +113,8 @@ def test_the_end_is_foreseen_exactly_by_an_even_pace(sizes: list[list[int]]) -> 
         first += len(of_job)
     count.start(jobs)
     for job in jobs:
-        now += timedelta(seconds=sum(item.events + 1 for item in job))
-        count.finish(job)
+        began, now = now, now + timedelta(seconds=sum(item.events + 1 for item in job))
+        count.finish(job, began)
     end = now
     for one in told[1:]:
         assert one.left is not None and abs(one.at + one.left - end) < timedelta(milliseconds=1)

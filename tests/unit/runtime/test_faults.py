@@ -1,6 +1,7 @@
 """What a library raises becomes one sentence: the first cause, the folder or the limit, and the right class."""
 
 import errno
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,6 +116,13 @@ def test_the_first_cause_is_told(error: Exception, kind: type[HourlineError], wo
     assert str(told).startswith("it stopped: ")
     assert str(told).endswith("; nothing is lost")
     assert not set("\n\t\x1b↳") & set(str(told)), str(told)
+
+
+def test_a_disk_that_is_mounted_within_the_tables_is_named_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "ismount", lambda path: str(path) in ("/data", "/data/shop/.hourline/tables/final"))
+    for file, folder in (("tables/final/turnover/part-0", "/tables/final"), ("tables/events/sales/part-0", "")):
+        error = OSError(errno.EROFS, "Read-only file system", f"/data/shop/.hourline/{file}")
+        assert str(explain_fault(error, AROUND)).startswith(f"/data/shop/.hourline{folder} is read-only")
 
 
 def test_the_disk_is_named_by_the_deepest_folder_that_holds_the_file() -> None:
