@@ -4,10 +4,13 @@ import math
 import pickle
 import secrets
 from collections import defaultdict
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from statistics import fmean, pstdev, pvariance
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -34,6 +37,10 @@ from hourline_core.compute.projection import Projection
 from hourline_core.compute.worker_database import connect
 from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
+from hourline_core.storage.compaction import compact
+from hourline_core.storage.file_ranges import FileRange, file_ranges
+from hourline_core.storage.file_slices import FileSlice
+from hourline_core.storage.statistics import writer_properties
 from hourline_core.storage.table_format import FORMAT
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(4)]
@@ -140,6 +147,49 @@ def test_tasks_fold_what_a_naive_pass_finds(
     check(source, [one for file in numbered for one in file], tiles, totals)
 
 
+@settings(max_examples=30, deadline=None, phases=[Phase.generate])
+@given(
+    events=st.lists(EVENT, min_size=8, max_size=50),
+    has_id=st.sampled_from([True, True, False]),
+    ends_of_files=st.lists(st.integers(1, 49), max_size=5),
+    compactions=st.sets(st.integers(0, 5), max_size=2),
+    ends_of_shares=st.lists(st.integers(1, 49), max_size=4),
+    parts=st.integers(1, 3),
+    order=st.randoms(use_true_random=False),
+)
+def test_whatever_the_split_and_the_order_and_compactions_between_the_result_is_the_same(
+    events: list[Event],
+    has_id: bool,
+    ends_of_files: list[int],
+    compactions: set[int],
+    ends_of_shares: list[int],
+    parts: int,
+    order: Random,
+) -> None:
+    source = SOURCE if has_id else SOURCE.model_copy(update={"id": None})
+    numbered = [(event, (0, number)) for number, event in enumerate(events)]
+    files = [numbered[first:end] for first, end in pairwise([0, *sorted({*ends_of_files}), 50])]
+    order.shuffle(files)
+    with TemporaryDirectory() as folder:
+        archive = write(Path(folder), list(filter(None, files)), 3, compactions)
+        ranges = file_ranges(archive, "hour")
+        order.shuffle(ranges)
+        if has_id:
+            everything = [FileSlice(file.path, 0, file.rows) for file in ranges]
+            spans = pairwise([0, *sorted({end % len(WANTED) for end in ends_of_shares} - {0}), len(WANTED)])
+            shares = [
+                Share(everything, WANTED[first], WANTED[end - 1], part, parts)
+                for first, end in spans
+                for part in range(parts)
+            ]
+        else:
+            shares = [Share(slices, WANTED[0], WANTED[-1]) for slices in cut(ranges, ends_of_shares)]
+        order.shuffle(shares)
+        with patch.object(tables, "_ROWS", 5), patch.multiple(tasks, ROWS_WITH_IDS=5, _TILE_BYTES=500):
+            tiles, totals = fold(make_plans(source, archive), shares)
+    check(source, numbered, tiles, totals)
+
+
 def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: Path) -> None:
     """The audit compares the values of an hour from its tiles with those from its totals."""
     faults = [
@@ -201,17 +251,37 @@ def test_events_are_small_unless_one_file_has_large_ones(tmp_path: Path) -> None
             assert are_small(archive) is expected
 
 
-def write(folder: Path, files: list[list[tuple[Event, tuple[int, int]]]]) -> DeltaTable:
-    """An archive with a file for each of ``files``."""
+def cut(files: list[FileRange], ends: list[int]) -> list[list[FileSlice]]:
+    """The row groups of ``files``, which have up to three rows, cut at these numbers of rows."""
+    bounds = [0, *sorted({*ends}), sum(file.rows for file in files)]
+    slices: list[list[FileSlice]] = [[] for _ in bounds[1:]]
+    for place, (low, high) in enumerate(pairwise(bounds)):
+        begin = 0
+        for file in files:
+            first, end = max(low - begin, 0), min(high - begin, file.rows)
+            slices[place] += [FileSlice(file.path, first, end)] if first < end else []
+            begin += file.rows
+    return slices
+
+
+def write(
+    folder: Path,
+    files: list[list[tuple[Event, tuple[int, int]]]],
+    rows_in_group: int | None = None,
+    compacted_after: Collection[int] = (),
+) -> DeltaTable:
+    """An archive with a file for each of ``files``. It is compacted after the files with these numbers."""
     fields = {"sale": pa.float64(), "shop": pa.string(), "big": pa.int64(), "rate": pa.float64(), "at": pa.string()}
     schema = pa.schema([*EVENT_SCHEMA, *(pa.field(name, of) for name, of in fields.items())])
     DeltaTable.create(folder, schema, name="events", configuration=FORMAT, raise_if_key_not_exists=False)
-    for rows in files:
+    for number, rows in enumerate(files):
         columns = {name: [getattr(event, name) for event, _ in rows] for name in Event._fields}
-        columns |= {"offset": [number * 100 + place for _, (number, place) in rows], "event_time": columns["hour"]}
+        columns |= {"offset": [file * 100 + place for _, (file, place) in rows], "event_time": columns["hour"]}
         known = {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}
         table = pa.table({of.name: known.get(of.name, pa.nulls(len(rows), of.type)) for of in schema}, schema=schema)
-        write_deltalake(folder, table, mode="append")
+        write_deltalake(folder, table, mode="append", writer_properties=writer_properties(schema, rows_in_group))
+        if number in compacted_after:
+            compact(DeltaTable(folder))
     return DeltaTable(folder)
 
 
