@@ -25,6 +25,20 @@ class LookedUpCounts:
 
 
 @dataclass(frozen=True)
+class IdCounts:
+    """By hour (UTC), what the fold keeps of events of a source with an id, counted apart from it."""
+
+    first: Mapping[datetime, int]
+    """The number of events that are kept: without an id, or the first of it in the hour."""
+    ids: Mapping[datetime, int]
+    """The number of their ids, and of those without one."""
+    repeated: Mapping[datetime, int]
+    """The number of events that are left out, since another one of their id is kept."""
+    later: Mapping[datetime, int]
+    """The number of those of them that came after it."""
+
+
+@dataclass(frozen=True)
 class HourTotals:
     """What one metric counts in each hour, over all of its dimensions. An hour without events counts nothing."""
 
@@ -44,6 +58,8 @@ class HourTotals:
     """By hour and measure of ``doubles``, the magnitude of what is added up. It bounds the error of adding in another
     order.
     """
+    ids: IdCounts | None = None
+    """None: the source has no id, or there are no events."""
     failures: Mapping[datetime, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """By hour, some of the events in quarantine: their addresses, and why a class fails for them."""
     looked_up: Mapping[str, LookedUpCounts] = field(default_factory=dict)

@@ -136,6 +136,7 @@ def compare_metric(
         _expect_at_least("number of rows", "rows at least"),
         _expect_at_least("rows at most", "number of rows"),
     ]
+    checks += _expect_first_of_ids(columns, source, totals, hours)
     for lookup, numbers in forgotten.items():
         words = f"events whose version of {lookup} is no longer kept (`keep` in lookups/{lookup}.yaml)"
         columns[words] = [numbers.get(hour, 0) for hour in hours]
@@ -156,6 +157,31 @@ def compare_metric(
             checks.append(_expect_equal(f"{name} of the tiles", f"{name} of the events"))
     checks += expect_like_past_days(columns, metric, of_tiles, hours, known, events)
     return Facts(pd.DataFrame(columns), checks)
+
+
+def _expect_first_of_ids(
+    columns: dict[str, list[Any]], source: Source, totals: HourTotals, hours: Sequence[datetime]
+) -> list[Check]:
+    """Of each id in an hour, the first event counts and no other. The numbers are added to ``columns``."""
+    if totals.ids is None:
+        return []
+    first, ids, repeated, later = (
+        [of.get(hour, 0) for hour in hours]
+        for of in (totals.ids.first, totals.ids.ids, totals.ids.repeated, totals.ids.later)
+    )
+    columns |= {
+        "first events of an id": first,
+        "ids, and events without one": ids,
+        "repeated events": repeated,
+        "events after the first of their id": later,
+        "first and repeated events": [sum(both) for both in zip(first, repeated, strict=True)],
+    }
+    return [
+        _expect_equal("first events of an id", "ids, and events without one"),
+        _expect_equal("repeated events", "events after the first of their id"),
+        _expect_equal("first and repeated events", "events read"),
+        (_expect_at_least if source.where else _expect_equal)("first events of an id", "events that count"),
+    ]
 
 
 def compare_with_history(

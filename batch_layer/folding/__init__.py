@@ -6,6 +6,7 @@ read.py     reads the events of a task, which do not reach Java then
 batches.py  how Spark passes events to a task, if it reads them
 tables.py   joins tables of events to chunks, and queries them
 first.py    finds the first event of each id and hour
+identities.py counts what that keeps and leaves out, for the audit
 tasks.py    folds and counts the events of one task
 totals.py   adds up the events of a metric by hour alone
 failures.py some of the events that a class of the user fails for

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from batch_layer.folding.batches import bounded_by_rows, may_grow
 from batch_layer.folding.failures import list_first
+from batch_layer.folding.identities import FIRST, IDS, LATER, REPEATED
 from batch_layer.folding.plan import FoldPlan, ReadPlan, looked_up_expressions, plan_fold
 from batch_layer.folding.shares import divide_archive, number_of_tasks
 from batch_layer.folding.tasks import (
@@ -28,7 +29,7 @@ from batch_layer.folding.tasks import (
     work_on_shares,
 )
 from batch_layer.folding.totals import add_up_states
-from batch_layer.hour_totals import HourTotals, LookedUpCounts, magnitudes
+from batch_layer.hour_totals import HourTotals, IdCounts, LookedUpCounts, magnitudes
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.nullable import with_nullable_parts
 from hourline_core.compute.projection import Projection
@@ -161,6 +162,7 @@ def _merge(plan: FoldPlan, told: list[bytes]) -> Result:
 def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
     """The tiles and totals of all that tasks have told. The shares give up their tiles."""
     read = _add_up([table for share in shares for table in share.read])
+    ids = _count_ids(shares) if plan.source.id else None
     merged = {}
     for name, metric in plan.metrics.items():
         told = [share.metrics[name] for share in shares if name in share.metrics]
@@ -176,6 +178,7 @@ def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
             sizes=magnitudes(
                 metric.tiles.aggregation, rows, _add_up([table for one in told for table in one.absolute])
             ),
+            ids=ids,
             failures=list_first(table for one in told for table in one.failures),
             looked_up={
                 lookup: LookedUpCounts(read.get(columns.null_key, {}), read.get(columns.no_row, {}))
@@ -187,6 +190,14 @@ def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
             one.tiles = []
         merged[name] = (Fold(connect_for_folds([metric.tiles.aggregation.metric]), metric.tiles).merge(tiles), totals)
     return merged
+
+
+def _count_ids(shares: Sequence[FoldedShare]) -> IdCounts:
+    kept = _add_up([table for share in shares for table in share.kept])
+    left_out = _add_up([table for share in shares for table in share.left_out])
+    return IdCounts(
+        *(kept.get(name, {}) for name in (FIRST, IDS)), *(left_out.get(name, {}) for name in (REPEATED, LATER))
+    )
 
 
 def _add_up(tables: Sequence[pa.Table]) -> dict[str, dict[datetime, Any]]:

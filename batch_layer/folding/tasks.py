@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from batch_layer.folding.failures import keep_first
 from batch_layer.folding.first import find_first
+from batch_layer.folding.identities import count_kept, count_left_out, hash_ids
 from batch_layer.folding.plan import FoldPlan, ReadPlan
 from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
@@ -49,6 +50,10 @@ class FoldedShare:
     """HOUR, READ, and the numbers of events without each required field, and of those that are true in each column of
     the lookups.
     """
+    kept: list[pa.Table] = field(default_factory=list)
+    """As ``count_kept`` gives them. There are none without an id."""
+    left_out: list[pa.Table] = field(default_factory=list)
+    """As ``count_left_out`` gives them."""
     metrics: dict[str, "FoldedEvents"] = field(default_factory=dict)
     """By name. There are none without events."""
 
@@ -100,7 +105,7 @@ def work_on_events(plan: bytes, batches: Iterable[pa.RecordBatch]) -> bytes:
 def _tell(folded: FoldedShare) -> bytes:
     """``folded``, pickled. It is empty then, since the worker waits for further tasks while the results are audited."""
     told = pickle.dumps(folded)
-    folded.read, folded.metrics = [], {}
+    folded.read, folded.kept, folded.left_out, folded.metrics = [], [], [], {}
     give_back_memory()
     return told
 
@@ -124,7 +129,7 @@ class _Folder:
     def fold(self, tables: Iterable[pa.Table], folded: FoldedShare) -> None:
         """Add the events ``tables``. All events of an id and hour are among them."""
         events = self._count_read(tables, folded)
-        for chunk in self._mark_first(events) if self._plan.source.id else events:
+        for chunk in self._mark_first(events, folded) if self._plan.source.id else events:
             for name in self._plan.metrics:
                 self._fold_metric(name, chunk, folded.metrics.setdefault(name, FoldedEvents()))
         for name, events_of in folded.metrics.items():
@@ -160,7 +165,7 @@ class _Folder:
         if metric.doubles:
             folded.absolute.append(_add_absolute(of_metric, metric.doubles))
 
-    def _mark_first(self, events: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    def _mark_first(self, events: Iterable[pa.Table], folded: FoldedShare) -> Iterator[pa.Table]:
         """The events with IS_FIRST. Those that are not the first of their id may be left out, so that an id that comes
         all the time takes little memory.
         """
@@ -171,12 +176,20 @@ class _Folder:
             rows += chunk.num_rows
             if rows > most:
                 together = pa.concat_tables(held)
-                held = [together.filter(find_first(self._connection, together))]
+                held = [together.filter(self._find_first(together, folded, are_last=False))]
                 rows = held[0].num_rows
                 most = max(most, 2 * rows)
         if held:
             together = pa.concat_tables(held)
-            yield from split_table(together.append_column(IS_FIRST, find_first(self._connection, together)))
+            yield from split_table(together.append_column(IS_FIRST, self._find_first(together, folded, are_last=True)))
+
+    def _find_first(self, events: pa.Table, folded: FoldedShare, *, are_last: bool) -> pa.Array:
+        is_first = find_first(self._connection, events)
+        hashes = hash_ids(self._connection, events)
+        folded.left_out.append(count_left_out(self._connection, events, is_first, hashes))
+        if are_last:
+            folded.kept.append(count_kept(self._connection, events, is_first, hashes))
+        return is_first
 
 
 def _filter(events: pa.Table, conditions: Sequence[str]) -> pa.Table:

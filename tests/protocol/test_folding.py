@@ -29,7 +29,7 @@ from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
 from batch_layer.folding.run import merge_shares
 from batch_layer.folding.shares import Share, divide_archive, is_brief
 from batch_layer.folding.tasks import FoldedShare, work_on_shares
-from batch_layer.hour_totals import HourTotals, without_sketches
+from batch_layer.hour_totals import HourTotals, IdCounts, without_sketches
 from hourline_core.aggregates import aggregate_of
 from hourline_core.compute import fold_tiles
 from hourline_core.compute.aggregation import AggregationPlan
@@ -219,6 +219,37 @@ def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: P
     tasks._prepare.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("kept", "differ"),
+    [
+        ([True, True, False, True], set()),
+        ([True, False, True, True], {"later"}),
+        ([True, True, True, True], {"first"}),
+        ([True, False, False, True], {"later"}),
+        ([False, True, False, True], {"later"}),
+    ],
+    ids=["none", "the last is kept", "two are kept", "an id is lost", "an event of its own is lost"],
+)
+def test_a_fault_in_the_choice_of_the_first_event_makes_its_numbers_differ(
+    kept: list[bool], differ: set[str], tmp_path: Path
+) -> None:
+    """Of the ids 0, 1 and 2, the second comes twice, in two files."""
+    events = [Event(HOURS[0], 1 + n // 2, "a", 0, sale, "a", n, 0.25) for n, sale in enumerate([0.0, 1.0, 1.0, 2.0])]
+    archive = write(tmp_path, [[(event, (n, 0)) for n, event in enumerate(events[at : at + 2])] for at in (0, 2)])
+    plans = make_plans(SOURCE, archive)
+
+    def choose(connection: Any, rows: pa.Table) -> pa.Array:
+        return pa.array([kept[number] for number in rows["big"].to_pylist()])
+
+    tasks._prepare.cache_clear()
+    with patch.object(tasks, "find_first", choose):
+        _, totals = fold(plans, divide_archive(archive, WANTED, 1, by_id=True))
+    found = totals.ids
+    assert found
+    assert (found.first == found.ids, found.repeated == found.later) == ("first" not in differ, "later" not in differ)
+    tasks._prepare.cache_clear()
+
+
 def test_the_few_events_of_an_hour_are_brief_also_in_a_long_file(tmp_path: Path) -> None:
     events = [Event(hour, 1, "a", 0, n, "a", n, n) for hour in HOURS[:2] for n in range(6)]
     archive = write(tmp_path, [[(event, (0, n)) for n, event in enumerate(events)]])
@@ -326,6 +357,7 @@ def check(source: Source, events: list[tuple[Event, tuple[int, int]]], tiles: pa
     assert by_hour == {
         hour: [of.get(hour, 0) for of in (totals.read, totals.counted, totals.of_metric)] for hour in WANTED
     }
+    check_ids(source, [e for e, _ in read], totals.ids)
     missing = {hour: sum(e.hour == hour and e.shop is None for e, _ in read) for hour in WANTED}
     assert missing == {hour: totals.without["shop"].get(hour, 0) for hour in WANTED}
     groups: dict[Any, list[Event]] = defaultdict(list)
@@ -337,6 +369,19 @@ def check(source: Source, events: list[tuple[Event, tuple[int, int]]], tiles: pa
     known = {key: size for hour, some in hours.items() if some for key, size in sizes(hour, some).items()}
     assert {key: plain(size) for key, size in totals.sizes.items()} == known
     assert by_key(totals.rows, ["hour"]) == {(hour,): states(some) for hour, some in hours.items() if some}
+
+
+def check_ids(source: Source, events: list[Event], found: IdCounts | None) -> None:
+    if not source.id:
+        assert found is None
+        return
+    assert found
+    for hour in WANTED:
+        sales = [event.sale for event in events if event.hour == hour]
+        ids = {"nan" if math.isnan(sale) else sale for sale in sales if sale is not None}
+        kept = len(ids) + sales.count(None)
+        assert [of.get(hour, 0) for of in (found.first, found.ids)] == [kept] * 2
+        assert [of.get(hour, 0) for of in (found.repeated, found.later)] == [len(sales) - kept] * 2
 
 
 def by_key(rows: pa.Table, keys: list[str]) -> dict[Any, dict[str, Any]]:

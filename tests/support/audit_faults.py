@@ -23,7 +23,17 @@ from hourline_core.compute.archive import from_archive
 from tests.support import parcels
 from tests.support.audited_project import FIRST, SECOND
 from tests.support.stack_project import StackProject
-from tests.support.task_faults import changed_reading, changed_sql, in_tasks, without, without_values
+from tests.support.task_faults import (
+    all_of_them,
+    changed_choice,
+    changed_reading,
+    changed_sql,
+    in_tasks,
+    keep_last,
+    not_one,
+    without,
+    without_values,
+)
 
 Faults = dict[str, tuple[AbstractContextManager[Any], set[datetime]]]
 """By name: the fault, and the hours that it touches."""
@@ -144,6 +154,9 @@ def _faults_in_tasks() -> Faults:
             in_tasks(partial(changed_reading, partial(without_values, "depot"))),
             both,
         ),
+        "the last event of an id is kept": (in_tasks(keep_last), both),
+        "all events of an id are kept": (in_tasks(partial(changed_choice, all_of_them)), both),
+        "an id is lost": (in_tasks(partial(changed_choice, not_one)), both),
         "the SQL of a fold counts twice": (in_tasks(partial(changed_sql, "_fold_sql", twice)), both),
         "the SQL of a fold leaves an event out": (in_tasks(partial(changed_sql, "_fold_sql", fewer)), both),
         "the SQL of a merge keeps one part": (changed_sql("_merge_sql", first), both),

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batch_layer.folding import tasks
+from batch_layer.folding import first, tasks
 from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import Share
 from batch_layer.folding.tasks import work_on_shares
@@ -66,6 +66,38 @@ def changed_sql(name: str, changes: Mapping[str, str]) -> Iterator[None]:
 
     with patch.object(fold_tiles, name, wrong):
         yield
+
+
+@contextmanager
+def keep_last() -> Iterator[None]:
+    """The last event of each id is kept."""
+    with patch.object(first, "_FIRSTS", first._FIRSTS.replace("min(", "max(")):
+        yield
+
+
+@contextmanager
+def changed_choice(change: Callable[[pa.Table, pa.Array], pa.Array]) -> Iterator[None]:
+    """Other events are kept than the first of each id: ``change`` is given the events and which of them are first."""
+    right = first.find_first
+
+    def wrong(connection: Any, events: pa.Table) -> pa.Array:
+        return change(events, right(connection, events))
+
+    with patch.object(tasks, "find_first", wrong):
+        yield
+
+
+def all_of_them(events: pa.Table, is_first: pa.Array) -> pa.Array:
+    """Every event is kept."""
+    return pa.repeat(True, len(events))
+
+
+def not_one(events: pa.Table, is_first: pa.Array) -> pa.Array:
+    """One event of each hour is left out, which is the first of its id."""
+    kept = is_first.to_pylist()
+    for hour in pc.unique(events[HOUR]).to_pylist():
+        kept[next(n for n, of in enumerate(events[HOUR].to_pylist()) if of == hour and kept[n])] = False
+    return pa.array(kept)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The numbers of events of an hour: those read, those that count, and those of the metric, as Spark has counted them."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from batch_layer.audit.built_in_expectations import compare_metric, measure_deviation, measure_distance_beyond
 from batch_layer.audit.facts import ArchivedCounts
 from batch_layer.audit.validator import Validator
-from batch_layer.hour_totals import HourTotals
+from batch_layer.hour_totals import HourTotals, IdCounts
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.model.hours import hour_text
 from tests.support.bare_tables import METRICS, SOURCE, TILE_SCHEMA
@@ -27,16 +28,24 @@ IN_METRIC = "events of the metric, with those in quarantine"
 
 
 def found(
-    validator: Validator, numbers: tuple[int, int, int], some: bool, of_source: dict[str, Any], quarantined: int = 0
+    validator: Validator,
+    numbers: tuple[int, int, int],
+    some: bool,
+    of_source: dict[str, Any],
+    quarantined: int = 0,
+    of_ids: tuple[int, int, int, int] | None = None,
 ) -> list[str]:
-    """What does not agree of the numbers of events that were read, that count, and that are of the metric."""
+    """What does not agree of the numbers of events that were read, that count, and that are of the metric. ``of_ids``
+    are those of IdCounts.
+    """
     read, counted, of_metric = ({HOUR: number} for number in numbers)
     source, rows = SOURCE.model_copy(update=of_source), {HOUR: (min(numbers), min(numbers))}
     aggregation = AggregationPlan(source, SOME if some else EVERYTHING, TILE_SCHEMA)
     totals = HourTotals(TILE_SCHEMA.empty_table(), of_metric, counted, {HOUR: quarantined}, read, {}, {})
+    totals = replace(totals, ids=of_ids and IdCounts(*({HOUR: number} for number in of_ids)))
     archived = ArchivedCounts(read, {}, {}, {})
     compared = compare_metric(aggregation, totals, archived, {}, {}, rows, [HOUR], {}, {}, TILE_SCHEMA)
-    checks = [check for check in compared.checks if "events" in str(check.parameters["column_A"])]
+    checks = [check for check in compared.checks if "events" in str(check.parameters.get("column_A"))]
     results = validator.evaluate_results(compared.frame, checks, [hour_text(HOUR)], ["hour"])
     return [
         f"{finding.check.parameters['column_A']}, {finding.check.parameters['column_B']}"
@@ -63,6 +72,25 @@ def test_each_event_that_counts_is_in_the_metric_or_in_its_quarantine(validator:
     assert found(validator, (3, 3, 2), some=False, of_source={}, quarantined=1) == []
     assert found(validator, (3, 3, 2), some=False, of_source={}, quarantined=2) == [f"events that count, {IN_METRIC}"]
     assert found(validator, (3, 3, 2), some=True, of_source={}, quarantined=2) == [f"events that count, {IN_METRIC}"]
+
+
+@pytest.mark.parametrize(
+    ("of_ids", "counted", "differ"),
+    [
+        ((3, 3, 2, 2), 3, []),
+        ((3, 2, 2, 2), 3, ["first events of an id, ids, and events without one"]),
+        ((3, 3, 2, 1), 3, ["repeated events, events after the first of their id"]),
+        ((3, 3, 1, 1), 3, ["first and repeated events, events read"]),
+        ((3, 3, 2, 2), 2, ["first events of an id, events that count"]),
+    ],
+)
+def test_the_first_event_of_each_id_counts_and_no_other(
+    validator: Validator, of_ids: tuple[int, int, int, int], counted: int, differ: list[str]
+) -> None:
+    numbers = (5, counted, counted)
+    assert found(validator, numbers, some=False, of_source={"id": "n"}, of_ids=of_ids) == differ
+    where = {"id": "n", "where": "n > 1"}
+    assert found(validator, numbers, some=False, of_source=where, of_ids=of_ids) == (differ if counted == 3 else [])
 
 
 @pytest.mark.parametrize(
