@@ -33,6 +33,10 @@ from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
 
 _FILES = 50
 """Each publication adds a file to drift and one to quality. This number of files is merged into one."""
+_FILES_OF_COVERAGE = 20
+"""A publication that finds this number of files in coverage writes all of its rows into one. Each job of a recompute
+reads them all.
+"""
 _AS_CREATED = 0
 """The version of a table without rows, as it was created. It counts until something is published."""
 
@@ -218,9 +222,15 @@ class Publication:
         return fresh
 
     def _commit_coverage(self, fresh: list[CoverageRow], seen: Mapping[str, int], cost: Mapping[str, float]) -> None:
-        rows, replaced = self._covered.replacement(fresh)
+        rows, replaced = self._rows_of_coverage(fresh)
         hours = {row.hour for row in fresh if isinstance(row, CoveredHour | BlockedHour)}
         commits.overwrite(self._coverage, rows, replaced, {"hours": len(hours), **cost}, seen)
+
+    def _rows_of_coverage(self, fresh: list[CoverageRow]) -> tuple[pa.Table, str | None]:
+        """What is written to coverage, and the condition on what that replaces. None: all rows."""
+        if len(self._coverage.file_uris()) < _FILES_OF_COVERAGE:
+            return self._covered.replacement(fresh)
+        return self._covered.with_replacement(fresh), None
 
 
 def _among(column: str, hours: list[datetime]) -> str:

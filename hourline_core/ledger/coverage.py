@@ -172,6 +172,19 @@ class Coverage:
         It replaces the rows of the same metric, declaration and hour. A promotion also replaces the one of another
         declaration of its metric. Delta replaces by condition: other rows that fulfil it are written again unchanged.
         """
+        rows, hours = self._replacement(fresh)
+        listed = ", ".join(f"'{sql_timestamp(hour)}'" for hour in hours.to_pylist())
+        return rows, f"hour IN ({listed}) OR hour IS NULL"
+
+    def with_replacement(self, fresh: Iterable[CoverageRow]) -> pa.Table:
+        """All rows in order, once ``fresh`` is published."""
+        rows, hours = self._replacement(fresh)
+        others = self._hours()
+        others = others.filter(pc.invert(pc.is_in(others["hour"], hours)))
+        return _sort(pa.concat_tables([others, rows]))
+
+    def _replacement(self, fresh: Iterable[CoverageRow]) -> tuple[pa.Table, pa.Array]:
+        """The rows without an hour, and those of the hours of ``fresh``, once it is published; and these hours."""
         added = to_arrow(fresh)
         hours = pc.unique(added["hour"].drop_null())
         of_hours = self.rows.filter(pc.is_in(self.rows["hour"], hours))
@@ -180,8 +193,7 @@ class Coverage:
         promoted = added.filter(pc.is_null(added["hour"]))["metric"]
         overtaken = pc.and_(pc.is_valid(whole["cutoff"]), pc.is_in(whole["metric"], promoted))
         rows = pa.concat_tables([carried, whole.filter(pc.invert(overtaken)), added])
-        listed = ", ".join(f"'{sql_timestamp(hour)}'" for hour in hours.to_pylist())
-        return _sort(rows), f"hour IN ({listed}) OR hour IS NULL"
+        return _sort(rows), hours
 
     def with_compacted(self, row: CompactedFinal) -> pa.Table:
         """All rows in order, with ``row`` in place of an earlier compaction of the same declaration."""

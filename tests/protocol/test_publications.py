@@ -2,8 +2,9 @@
 another has covered.
 """
 
+import random
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
@@ -68,6 +69,27 @@ def test_hours_that_are_published_one_by_one_lie_in_few_sorted_files(tmp_path: P
     for file in final.file_uris():
         hours = pq.read_table(file)["hour"].to_pylist()
         assert hours == sorted(hours)
+
+
+def test_coverage_has_few_files_and_the_cutoffs_of_all_hours_whatever_was_published(tmp_path: Path) -> None:
+    """Each hour is published when it has arrived, and now and then an older one or one of two metrics."""
+    chosen, arriving = random.Random(1), 48  # noqa: S311 (the same numbers each time)
+    tables = BareTables(tmp_path, hours=list(range(arriving)))
+    tables.start()
+    expected: dict[str, dict[datetime, int]] = {metric: {} for metric in METRICS}
+    files = []
+    for number in range(arriving):
+        tables.micro_batch(1)
+        metrics = chosen.choice([["totals"], ["odd"], ["totals", "odd"]])
+        hours = {number, chosen.choice([number, number, number, chosen.randrange(number + 1)])}
+        tables.publish(*hours, metrics=metrics)
+        for metric in metrics:
+            expected[metric] |= {hour(one): tables.sequence - 1 for one in hours}
+        covered = read_coverage(tables.project)
+        assert {one.metric.name: covered.of(one.metric.name, one.declaration).cutoffs() for one in TILINGS} == expected
+        files.append(len(open_table(tables.layout.coverage, {}).file_uris()))
+    assert max(files) == 20
+    tables.check()
 
 
 def test_a_damaged_file_of_other_hours_holds_up_no_publication(tmp_path: Path) -> None:
