@@ -27,7 +27,7 @@ from hourline_core.ledger.layout import EVENT_SCHEMA, QUALITY_SCHEMA, TIMESTAMP,
 from hourline_core.ledger.progress_rows import HourEvents, OffsetsRead, ProgressRow, RecordCounts
 from hourline_core.lookups.refresh import refresh
 from hourline_core.model.hours import HOUR, wall_clock
-from speed_layer.commit.maintenance import MICRO_BATCHES, maintain_source
+from speed_layer.commit.maintenance import MICRO_BATCHES, maintain_after, maintain_source
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
@@ -99,11 +99,18 @@ class Archive:
     def write(self, hours: int, events: int) -> None:
         """Archive ``events`` in each of ``hours``, in order. Micro-batches have the maximum size, as in an import."""
         self.hours, self.per_hour, total = hours, events, hours * events
-        for number, first in enumerate(range(0, total, BATCH), 1):
-            self._micro_batch(number, first, min(first + BATCH, total))
-            if number % MICRO_BATCHES == 0:
+        for first in range(0, total, BATCH):
+            self._micro_batch(first, min(first + BATCH, total))
+            if self.cutoff % MICRO_BATCHES == 0:
                 maintain_source(self.project, self.source_tables)
         maintain_source(self.project, self.source_tables)
+
+    def arrive(self, events: int) -> None:
+        """Archive ``events`` in the next hour, in a micro-batch of its own. Each hour has that number of events."""
+        self.per_hour = events
+        self._micro_batch(self.hours * events, (self.hours + 1) * events)
+        self.hours += 1
+        maintain_after(self.project, self.source_tables, self.cutoff)
 
     def publish(self, hours: int) -> None:
         """Publish the first ``hours``, four weeks per job, with findings of an audit and the drift. Then the speed
@@ -112,18 +119,12 @@ class Archive:
         truth, all_hours = self.truth, [FIRST + number * HOUR for number in range(hours)]
         for first in range(0, hours, 672):
             chosen = all_hours[first : first + 672]
-            publication = Publication(self.project)
-            rows = truth.filter(pc.is_in(truth["hour"], pa.array(chosen, TIMESTAMP)))
-            staged = stage_metric(self.project, MetricTiles(self.aggregation, chosen, self.cutoff, rows))
-            drift = [
-                HourDrift(at, measure, 1.0, 1.0, 1.0) for at in chosen for measure in self.aggregation.metric.measures
-            ]
-            of = {"audited": chosen[-1], "source": "sales", "metric": "turnover", "severity": "fail", "success": True}
-            found = [{**of, "hour": at, "expectation": f"expectation {which}"} for at in chosen for which in range(4)]
-            publication.publish(
-                [MetricPublication(staged, drift=drift)], pa.Table.from_pylist(found, QUALITY_SCHEMA), chosen[-1]
-            )
+            self._publish(chosen, truth.filter(pc.is_in(truth["hour"], pa.array(chosen, TIMESTAMP))))
         maintain_source(self.project, self.source_tables)
+
+    def publish_hour(self, number: int) -> None:
+        """Publish one hour that has arrived in a micro-batch of its own, by the commits of its run alone."""
+        self._publish([FIRST + number * HOUR], self._tiles[number])
 
     @property
     def table_of_lookup(self) -> Path:
@@ -142,8 +143,19 @@ class Archive:
         merged = pa.concat_tables(self._tiles).group_by(["hour", "shop"]).aggregate(sums)
         return merged.rename_columns(TILES.names).cast(TILES).sort_by([("hour", "ascending"), ("shop", "ascending")])
 
-    def _micro_batch(self, sequence: int, first: int, end: int) -> None:
-        source_tables, count, random = self.source_tables, end - first, np.random.default_rng(sequence)
+    def _publish(self, hours: list[datetime], rows: pa.Table) -> None:
+        publication = Publication(self.project)
+        staged = stage_metric(self.project, MetricTiles(self.aggregation, hours, self.cutoff, rows))
+        drift = [HourDrift(at, measure, 1.0, 1.0, 1.0) for at in hours for measure in self.aggregation.metric.measures]
+        of = {"audited": hours[-1], "source": "sales", "metric": "turnover", "severity": "fail", "success": True}
+        found = [{**of, "hour": at, "expectation": f"expectation {which}"} for at in hours for which in range(4)]
+        publication.publish(
+            [MetricPublication(staged, drift=drift)], pa.Table.from_pylist(found, QUALITY_SCHEMA), hours[-1]
+        )
+
+    def _micro_batch(self, first: int, end: int) -> None:
+        sequence, source_tables, count = self.cutoff + 1, self.source_tables, end - first
+        random = np.random.default_rng(sequence)
         numbers = np.arange(first, end)
         seconds = numbers * 3600 // self.per_hour + int(FIRST.timestamp())
         repeated = (numbers % self.per_hour % 100 == 7) & self.with_id

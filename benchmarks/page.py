@@ -23,6 +23,7 @@ BENCHMARKS = [
     "growth",
     "start",
     "small_hours",
+    "publications",
     "small_metrics",
     "memory",
     "large_hours",
@@ -34,7 +35,7 @@ PAGE, PLOT = "FIGURES.md", "figures.svg"
 _HEAD = """\
 # Figures
 
-`make bench` (minutes) and `make bench-full` (up to an hour) write this page; do not edit it. A value is the ratio of
+`make bench` (minutes) and `make bench-full` (some two hours) write this page; do not edit it. A value is the ratio of
 the median to the peer's median, both from one run on one machine. Without a peer, it is the median itself. The spread
 is that of the rounds. Answers were checked before a time counted. Each heading describes its benchmark, and why it is
 fair. [README.md](README.md) explains why figures miss their goals. If low and high are equal, there was one round.

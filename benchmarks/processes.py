@@ -1,11 +1,12 @@
 """Runs processes and measures their CPU seconds, time and memory, including descendants. It reads /proc: Linux only."""
 
+import itertools
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,24 +34,46 @@ def hourline(project: Path, *arguments: str) -> list[str]:
 def cost_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> Cost:
     """Run ``command`` to its end. Raises AssertionError, with its last output, when it fails."""
     began = time.monotonic()
+    used = _watch(command, lambda used: None, env)
+    return Cost(used, time.monotonic() - began)
+
+
+def cost_of_each(command: Sequence[str], count: Callable[[], int]) -> list[float]:
+    """Run ``command`` to its end. Returns the CPU seconds before each step of ``count``, which counts what it has done.
+    The first ones include its start, and what it does after the last step is left out. Raises as ``cost_of`` does.
+    """
+    at = [0.0]
+    before = count()
+
+    def look(used: float) -> None:
+        if count() >= before + len(at):
+            at.append(used)
+
+    _watch(command, look)
+    assert count() < before + len(at), "two steps in one look"
+    return [end - begin for begin, end in itertools.pairwise(at)]
+
+
+def _watch(command: Sequence[str], look: Callable[[float], None], env: Mapping[str, str] | None = None) -> float:
+    """Run ``command`` to its end, and call ``look`` with the CPU seconds used so far, again and again. Returns all."""
     process = subprocess.Popen(
         command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     seconds: dict[int, float] = {}
     ended = threading.Event()
 
-    def look() -> None:
+    def watch() -> None:
         while not ended.wait(_LOOKED_SECONDS):
             seconds.update(cpu_seconds(process.pid))
+            look(sum(seconds.values()))
 
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
     said, _ = process.communicate()
-    wall = time.monotonic() - began
     ended.set()
-    looking.join()
+    watching.join()
     assert process.returncode == 0, said.decode(errors="replace")[-3000:]
-    return Cost(sum(seconds.values()), wall)
+    return sum(seconds.values())
 
 
 def cpu_seconds(ancestor: int, *, with_ended: bool = False) -> dict[int, float]:

@@ -62,11 +62,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
 def imported(root: Path, hours: int) -> tuple[float, list[float]]:
     """The cost of importing the hours, and of late events, three times one."""
     write_files(root, FILES)
-    truth: Truth = Counter()
-    with (root / "events.jsonl").open("w") as file:
-        for number in range(hours * EVENTS):
-            moment = FIRST + number * timedelta(hours=1) / EVENTS
-            file.write(event(truth, number, moment))
+    truth = write_events(root / "events.jsonl", hours)
     whole = cost_of(hourline(root, "import", str(root / "events.jsonl"), "--source", "clicks")).cpu
     check(root, truth)
     late = []
@@ -76,6 +72,15 @@ def imported(root: Path, hours: int) -> tuple[float, list[float]]:
         late.append(cost_of(command).cpu)
     check(root, truth)
     return whole, late
+
+
+def write_events(file: Path, hours: int) -> Truth:
+    """Write the events of the hours, and count them."""
+    truth: Truth = Counter()
+    with file.open("w") as lines:
+        for number in range(hours * EVENTS):
+            lines.write(event(truth, number, FIRST + number * timedelta(hours=1) / EVENTS))
+    return truth
 
 
 def event(truth: Truth, number: int, moment: datetime) -> str:

@@ -13,7 +13,8 @@ with.
   in one hour. Some are repeated, and must be recognised. Then `hourline up`, until a query shows a record that was sent
   in the meantime.
 - `hourline recompute` of one hour of 200,000 events, out of a day of them, until it has ended.
-- `hourline recompute` of one hour of 500 events, which needs no Spark. It has a goal in seconds instead of a peer.
+- `hourline recompute` of one hour of 500 events, which needs no Spark. It has a goal in seconds instead of a peer. It
+  is also compared with the same of a metric with expressions that only Spark evaluates.
 
 Times are wall times from the start of a process; the subjects take turns. Queries run after a commit of the speed
 layer, so they take no time from it. The answers are checked before a time counts.
@@ -54,13 +55,16 @@ spark.stop()
 
 
 def measure(full: bool) -> Iterator[Figure | str]:
-    seconds: dict[str, list[float]] = {"bare": [], "brief": [], "up": [], "restart": [], "recompute": [], "small": []}
+    subjects = ("bare", "brief", "up", "restart", "recompute", "small", "small with Spark")
+    seconds: dict[str, list[float]] = {subject: [] for subject in subjects}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         archive = Archive(folder / "archive")
         archive.write(24, HOUR_EVENTS)
         small = Archive(folder / "small")
-        small.write(24, SMALL_HOUR_EVENTS)
+        needs_spark = Archive(folder / "needs_spark", with_expressions=True)
+        for one in (small, needs_spark):
+            one.write(24, SMALL_HOUR_EVENTS)
         with Clicks(folder / "state", STATE[full]) as state:
             state.up()
             for number in range(ROUNDS):
@@ -69,6 +73,7 @@ def measure(full: bool) -> Iterator[Figure | str]:
                 seconds["brief"].append(bare(archive, "brief"))
                 seconds["recompute"].append(recompute(archive, number))
                 seconds["small"].append(recompute(small, number))
+                seconds["small with Spark"].append(recompute(needs_spark, number))
                 with Clicks(folder / f"new{number}", 1) as new:
                     seconds["up"].append(new.up())
                 state.repeat(100)
@@ -81,6 +86,8 @@ def measure(full: bool) -> Iterator[Figure | str]:
     }
     what = f"`hourline recompute` of one hour of {SMALL_HOUR_EVENTS} events"
     yield Figure(what=what, unit="s", ours=seconds["small"], peer=[], goal=7.0)
+    with_spark = seconds["small with Spark"]
+    yield Figure(what=f"{what}, to one that needs Spark", unit="s", ours=seconds["small"], peer=with_spark)
     for which, (what, goal) in goals.items():
         peer = seconds["brief" if which == "recompute" else "bare"]
         yield Figure(
