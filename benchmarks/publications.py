@@ -94,7 +94,8 @@ def settings(name: str) -> str:
 
 def published(root: Path) -> int:
     """The number of publications so far."""
-    return len([*(root / ".hourline" / "tables" / "coverage" / "_delta_log").glob("*.json")])
+    commits = [*(root / ".hourline" / "tables" / "coverage" / "_delta_log").glob("*.json")]
+    return max(len(commits) - 1, 0)  # the first one creates the table
 
 
 def by_hour(archive: Archive, hours: int) -> list[float]:

@@ -4,6 +4,7 @@ A table is refused if its log is damaged, it was copied from another place, or a
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -22,6 +23,8 @@ from hourline_core.storage.table_format import PLACE, refuse_other_format
 
 _Of = TypeVar("_Of")
 
+_COMMIT = re.compile(r"\d{20}\.(json|.*parquet)")
+"""The names of commits and checkpoints in a log."""
 _TRIED = 50
 """The number of its last versions that are tried if a damaged table is read at an older version."""
 
@@ -73,15 +76,17 @@ def known_files(table: DeltaTable) -> DataFiles | None:
 
 def exists(uri: str, storage_options: Mapping[str, str]) -> bool:
     """Whether there is a Delta table at ``uri``. Raises TableError if the system does not let it be looked up."""
-    if "://" not in uri:
-        # For delta-rs, a folder that this user may not read is not there. Then a project would seem to be new.
-        try:
-            os.scandir(f"{uri}/_delta_log").close()
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise TableError(f"the table at {uri} cannot be looked up: {error.strerror}") from error
-    return bool(DeltaTable.is_deltatable(uri, dict(storage_options)))
+    if "://" in uri:
+        return bool(DeltaTable.is_deltatable(uri, dict(storage_options)))
+    # For delta-rs, a folder that this user may not read is not there. Then a project would seem to be new. And it lists
+    # the whole log, however long that is.
+    try:
+        with os.scandir(f"{uri}/_delta_log") as entries:
+            return any(_COMMIT.fullmatch(entry.name) for entry in entries)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise TableError(f"the table at {uri} cannot be looked up: {error.strerror}") from error
 
 
 def open_table(uri: str, storage_options: Mapping[str, str], version: int | None = None) -> Table:
