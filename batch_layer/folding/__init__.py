@@ -3,6 +3,7 @@
 plan.py     how events are folded, and whether DuckDB computes all expressions, so that tasks read them themselves
 shares.py   divides the files of the archive among the tasks
 read.py     reads the events of a task, which do not reach Java then
+files.py    has DuckDB read what it folds, where nothing is in between
 batches.py  how Spark passes events to a task, if it reads them
 tables.py   joins tables of events to chunks, and queries them
 first.py    finds the first event of each id and hour

@@ -1,6 +1,6 @@
 """Plans how tasks fold the archived events of a source, and how they read them without Spark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -9,7 +9,9 @@ from typing import NamedTuple
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from batch_layer.folding.files import FileQuery
 from batch_layer.hour_totals import doubles, rows_schema, without_sketches
+from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.compute.lookup_columns import NO_LOOKUPS, NativeLookup, Pinned, native_lookups
 from hourline_core.compute.native_expressions import translate_all
@@ -32,6 +34,7 @@ from hourline_core.model.scratch_columns import (
     TOPIC_ID,
 )
 from hourline_core.sql.literals import identifier
+from hourline_core.storage.data_files import local_folder
 
 _TOPICS = ("topic_id", "topic")
 ADDRESS = (TOPIC_ID, PARTITION, OFFSET, PLACE)
@@ -78,14 +81,26 @@ class FoldPlan:
     @property
     def columns(self) -> list[str]:
         """The columns that events need, in the order of their names."""
-        needed = {HOUR, *self.required, *((ID, SEQUENCE, *ADDRESS) if self.source.id else ())}
-        needed |= {*chain(*self.lookups.values())}
+        needed = {*self.columns_of_totals, *((ID, SEQUENCE, *ADDRESS) if self.source.id else ())}
         for metric in self.metrics.values():
             needed |= {*metric.tiles.conditions, *metric.tiles.keys.values(), *chain(*metric.tiles.values.values())}
-            needed |= {*metric.totals.conditions}
             if user_defined_of(metric.tiles.aggregation.metric):  # An event that it fails for is told by its address.
                 needed |= {TOPIC, *ADDRESS}
         return sorted(needed - {IS_FIRST})
+
+    @property
+    def columns_of_totals(self) -> set[str]:
+        """Those that totals and counts need."""
+        needed = {HOUR, *self.required, *chain(*self.lookups.values()), *self.conditions}
+        for metric in self.metrics.values():
+            needed |= {*metric.totals.conditions, *chain(*metric.totals.values.values())}
+        return needed - {IS_FIRST}
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether each measure has a small state, which DuckDB alone computes, so that no event can fail."""
+        metrics = [metric.tiles.aggregation.metric for metric in self.metrics.values()]
+        return all(aggregate_of(of).is_exact for metric in metrics for of in metric.stored_measures.values())
 
 
 @dataclass(frozen=True)
@@ -109,6 +124,10 @@ class ReadPlan:
     """Those whose columns the expressions need."""
     pinned: Pinned = field(default_factory=dict)
     """The versions of them."""
+    files: FileQuery | None = None
+    """How DuckDB reads the events that it folds. The columns above are those of the totals then. None: they are those
+    of all, and tiles are folded from them as well.
+    """
 
 
 def plan_fold(source: Source, projection: Projection) -> FoldPlan:
@@ -157,9 +176,8 @@ def plan_read(
     pinned: Pinned = NO_LOOKUPS,
 ) -> ReadPlan | None:
     """How tasks read the events of ``plan``, of ``hours`` of the version that ``archive`` is open at. ``pinned`` are
-    the lookups of the source. None: Spark has
-    to evaluate what is needed of them, since DuckDB does not evaluate some expression alike, or the events are not all
-    there as today's declaration makes them.
+    the lookups of the source. None: Spark has to evaluate what is needed of them, since DuckDB does not evaluate some
+    expression alike, or the events are not all there as today's declaration makes them.
     """
     source = plan.source
     wanted = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
@@ -171,16 +189,26 @@ def plan_read(
     lookups = native_lookups(source, expressions.values())
     if lookups is None:
         return None
-    known = archived_names(source, there.names)
-    read = {SEQUENCE, *plan.columns} & {*known}
-    needing = [*expressions.values(), *chain(*(lookup.keys for lookup in lookups))]
-    read |= {name for name in known if any(identifier(name) in sql for sql in needing)}
-    read |= {EVENT_TIME} if lookups else set()
-    columns = {name: known[name] for name in known if name in read}
+    known, files, needed = archived_names(source, there.names), None, {SEQUENCE, *plan.columns}
+    columns = _needed_columns(known, needed, [*expressions.values(), *chain(*(lookup.keys for lookup in lookups))])
+    columns |= {EVENT_TIME: known[EVENT_TIME]} if lookups else {}
     if not {*columns.values()} <= {*there.names}:
         return None
-    schema = pa.schema([_as_read(there.field(name)) for name in columns.values()])
-    return ReadPlan(archive.table_uri, storage_options, columns, schema, expressions, hours, cutoff, lookups, pinned)
+    folder = local_folder(archive.table_uri)
+    if folder and plan.is_exact and not (source.id or lookups):
+        files = FileQuery(folder, columns, pa.schema([there.field(of) for of in columns.values()]), expressions)
+        needed = {SEQUENCE, *plan.columns_of_totals}
+        expressions = {name: sql for name, sql in expressions.items() if name in needed}
+        columns = _needed_columns(known, needed, expressions.values())
+    schema = pa.schema([_as_read(there.field(of)) for of in columns.values()])
+    options = storage_options
+    return ReadPlan(archive.table_uri, options, columns, schema, expressions, hours, cutoff, lookups, pinned, files)
+
+
+def _needed_columns(known: Mapping[str, str], needed: Collection[str], expressions: Iterable[str]) -> dict[str, str]:
+    """Of the ``known`` columns, those that are ``needed`` themselves or by ``expressions``."""
+    texts = list(expressions)
+    return {name: of for name, of in known.items() if name in needed or any(identifier(name) in sql for sql in texts)}
 
 
 def _as_read(column: pa.Field) -> pa.Field:

@@ -60,6 +60,11 @@ class Reader:
                 rows = rows.filter(kept)
             yield rows
 
+    def query_files(self, share: Share) -> Iterator[str] | None:
+        """The queries by which DuckDB reads the events of ``share`` to fold them. None: ``read`` gives all columns."""
+        files = self._plan.files
+        return files.of(share, self._plan.hours, self._plan.cutoff) if files else None
+
     def _choose(self, rows: pa.Table, share: Share) -> pa.Table:
         """Of the archived ``rows``, those of the hours of the share, up to the cutoff."""
         if pc.greater(pc.max(rows[SEQUENCE]), self._plan.cutoff).as_py():

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, Self
 
+import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -98,7 +99,9 @@ def _telling_damage(archive: DeltaTable) -> Iterator[None]:
     """Raise TableError instead of what a damaged file makes a reader raise."""
     try:
         yield
-    except (OSError, pa.ArrowInvalid) as error:
+    except duckdb.OutOfMemoryException:
+        raise
+    except (OSError, pa.ArrowInvalid, duckdb.Error) as error:
         if damage := damage_of(archive):
             raise TableError(damage) from error
         raise

@@ -76,12 +76,12 @@ def work_on_shares(plan: bytes, shares: Sequence[Share], numbers: Iterable[pa.Re
     """Read and fold the ``shares`` with these ``numbers``. ``plan`` is a pickled pair of a FoldPlan and a ReadPlan.
     Gives a pickled FoldedShare.
 
-    Raises OSError or ArrowInvalid if a file cannot be read.
+    Raises OSError, ArrowInvalid or duckdb.Error if a file cannot be read.
     """
     (folder, reader), folded = _prepare(plan), FoldedShare()
     assert reader, "the plan has one"
     for number in [number for batch in numbers for number in batch.column(0).to_pylist()]:
-        folder.fold(reader.read(shares[number]), folded)
+        folder.fold_share(reader, shares[number], folded)
     return _tell(folded)
 
 
@@ -89,7 +89,7 @@ def fold_shares(plan: FoldPlan, read: ReadPlan, shares: Sequence[Share]) -> Fold
     """As ``work_on_shares``, of all ``shares`` and in this process."""
     folder, reader, folded = _Folder(plan), Reader(read), FoldedShare()
     for share in shares:
-        folder.fold(reader.read(share), folded)
+        folder.fold_share(reader, share, folded)
     return folded
 
 
@@ -126,12 +126,33 @@ class _Folder:
         root = connect_for_folds(metric.tiles.aggregation.metric for metric in plan.metrics.values())
         self._tiles = {name: Fold(root, metric.tiles) for name, metric in plan.metrics.items()}
 
+    def fold_share(self, reader: Reader, share: Share, folded: FoldedShare) -> None:
+        """Add the events of ``share``. All events of an id and hour are among them."""
+        queries = reader.query_files(share)
+        if queries is None:
+            self.fold(reader.read(share), folded)
+            return
+        for chunk in self._count_read(reader.read(share), folded):
+            for name in self._plan.metrics:
+                self._add_totals(name, chunk, folded.metrics.setdefault(name, FoldedEvents()), chunk, None)
+        for query in queries:
+            for name in self._plan.metrics:
+                of_metric = folded.metrics.setdefault(name, FoldedEvents())
+                self._add_tiles(name, self._tiles[name].fold_query(query), of_metric)
+        self._merge(folded)
+
     def fold(self, tables: Iterable[pa.Table], folded: FoldedShare) -> None:
         """Add the events ``tables``. All events of an id and hour are among them."""
         events = self._count_read(tables, folded)
         for chunk in self._mark_first(events, folded) if self._plan.source.id else events:
             for name in self._plan.metrics:
-                self._fold_metric(name, chunk, folded.metrics.setdefault(name, FoldedEvents()))
+                of_metric = folded.metrics.setdefault(name, FoldedEvents())
+                of_chunk = self._tiles[name].fold(chunk)
+                self._add_tiles(name, of_chunk.tiles, of_metric)
+                self._add_totals(name, chunk, of_metric, of_chunk.kept, of_chunk.quarantined)
+        self._merge(folded)
+
+    def _merge(self, folded: FoldedShare) -> None:
         for name, events_of in folded.metrics.items():
             events_of.tiles = [self._tiles[name].merge(events_of.tiles)]
             events_of.totals = [add_up_states(self._plan.metrics[name].totals, events_of.totals)]
@@ -141,26 +162,33 @@ class _Folder:
             required, flags = list(self._plan.required), list(chain(*self._plan.lookups.values()))
             nulls = [(name, "count", pc.CountOptions(mode="only_null")) for name in required]
             true = [(name, "sum", pc.ScalarAggregateOptions(min_count=0)) for name in flags]
-            counts = rows.group_by(HOUR, use_threads=False).aggregate([([], "count_all"), *nulls, *true])
+            # Hours alone are counted in half the time of groups.
+            counts = pa.Table.from_struct_array(pc.value_counts(rows[HOUR]))
+            if required or flags:
+                counts = rows.group_by(HOUR, use_threads=False).aggregate([([], "count_all"), *nulls, *true])
             folded.read.append(counts.rename_columns([HOUR, READ, *required, *flags]))
             yield rows
 
-    def _fold_metric(self, name: str, events: pa.Table, folded: FoldedEvents) -> None:
-        metric, conditions = self._plan.metrics[name], self._plan.conditions
-        of_chunk = self._tiles[name].fold(events)
-        folded.tiles.append(of_chunk.tiles)
+    def _add_tiles(self, name: str, tiles: pa.Table, folded: FoldedEvents) -> None:
+        folded.tiles.append(tiles)
         if sum(tiles.nbytes for tiles in folded.tiles[1:]) > max(_TILE_BYTES, folded.tiles[0].nbytes):
             folded.tiles = [self._tiles[name].merge(folded.tiles)]
+
+    def _add_totals(
+        self, name: str, events: pa.Table, folded: FoldedEvents, kept: pa.Table, quarantined: pa.Table | None
+    ) -> None:
+        """Add the totals and counts of ``events``. Classes of the metric fail for all but those that are ``kept``."""
+        metric, conditions = self._plan.metrics[name], self._plan.conditions
         needed = {HOUR, *metric.totals.conditions, *chain(*metric.totals.values.values())}
         counted = _filter(events.select(list(needed)), conditions)
-        of_metric = counted if of_chunk.quarantined is None else of_chunk.kept.select(list(needed))
+        of_metric = counted if quarantined is None else kept.select(list(needed))
         of_metric = _filter(of_metric, metric.totals.conditions)
         folded.totals.append(add_up_events(metric.totals, of_metric))
         counts = {COUNTED: pc.value_counts(counted[HOUR])}
         counts[OF_METRIC] = counts[COUNTED] if of_metric is counted else pc.value_counts(of_metric[HOUR])
-        if of_chunk.quarantined is not None:
-            counts[QUARANTINED] = pc.value_counts(of_chunk.quarantined["hour"])
-            folded.failures.append(keep_first(self._connection, of_chunk.quarantined))
+        if quarantined is not None:
+            counts[QUARANTINED] = pc.value_counts(quarantined["hour"])
+            folded.failures.append(keep_first(self._connection, quarantined))
         folded.counts.append(_align(counts))
         if metric.doubles:
             folded.absolute.append(_add_absolute(of_metric, metric.doubles))

@@ -180,13 +180,20 @@ def file_system(table: DeltaTable | str, storage_options: Mapping[str, str] | No
     """The files of a table, by paths below it. The table is an open one, or the one at an address that is reached by
     ``storage_options``. Local files are read tens of times faster without delta-rs.
     """
-    address = table if isinstance(table, str) else table.table_uri
-    uri = urlsplit(address)
-    if uri.scheme in ("", "file"):
-        return _local_file_system(unquote(uri.path) if uri.scheme else address)
+    folder = local_folder(table if isinstance(table, str) else table.table_uri)
+    if folder is not None:
+        return _local_file_system(folder)
     if isinstance(table, str):
         return PyFileSystem(DeltaStorageHandler(table, dict(storage_options or {})))
     return PyFileSystem(DeltaStorageHandler.from_table(table._table))
+
+
+def local_folder(address: str) -> str | None:
+    """The folder of the table at ``address``. None: it is not on this machine."""
+    uri = urlsplit(address)
+    if uri.scheme not in ("", "file"):
+        return None
+    return unquote(uri.path) if uri.scheme else address
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev, pvariance
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import Phase, given, settings
@@ -26,7 +27,7 @@ from batch_layer.audit.facts import compute_totals
 from batch_layer.folding import batches, tables, tasks
 from batch_layer.folding.batches import are_small, may_grow
 from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
-from batch_layer.folding.run import merge_shares
+from batch_layer.folding.run import DriverFold, merge_shares
 from batch_layer.folding.shares import Share, divide_archive, is_brief
 from batch_layer.folding.tasks import FoldedShare, work_on_shares
 from batch_layer.hour_totals import HourTotals, IdCounts, without_sketches
@@ -35,9 +36,11 @@ from hourline_core.compute import fold_tiles
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.worker_database import connect
+from hourline_core.errors import TableError
 from hourline_core.ledger.layout import EVENT_SCHEMA, TIMESTAMP
 from hourline_core.model import EventTime, Field, Measure, Metric, Source
 from hourline_core.storage.compaction import compact
+from hourline_core.storage.data_files import data_files
 from hourline_core.storage.file_ranges import FileRange, file_ranges
 from hourline_core.storage.file_slices import FileSlice
 from hourline_core.storage.statistics import writer_properties
@@ -71,6 +74,7 @@ METRIC = Metric(
     dimensions={"shop": "shop", "even": "big % 2"},
     measures={name: Measure.parse(text) for name, text in MEASURES.items()},
 )
+EXACT = METRIC.model_copy(update={"measures": {name: of for name, of in METRIC.measures.items() if name != "kinds"}})
 STATES = {
     "n": pa.int64(),
     "total": pa.decimal128(29, 0),
@@ -119,23 +123,26 @@ EVENT = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None, phases=[Phase.generate])
+@settings(max_examples=40, deadline=None, phases=[Phase.generate])
 @given(
     files=st.lists(st.lists(EVENT, min_size=8, max_size=20), min_size=1, max_size=4),
-    has_id=st.sampled_from([True, True, False]),
+    has_id=st.booleans(),
+    metric=st.sampled_from([METRIC, EXACT]),
     shares=st.integers(1, 3),
     parts=st.integers(1, 3),
     rows=st.sampled_from([1, 5, 1000]),
 )
 def test_tasks_fold_what_a_naive_pass_finds(
-    files: list[list[Event]], has_id: bool, shares: int, parts: int, rows: int
+    files: list[list[Event]], has_id: bool, metric: Metric, shares: int, parts: int, rows: int
 ) -> None:
     source = SOURCE if has_id else SOURCE.model_copy(update={"id": None})
     numbered = [[(event, (n, m)) for m, event in enumerate(events)] for n, events in enumerate(files)]
     with TemporaryDirectory() as folder:
         archive = write(Path(folder), numbered)
-        plans = make_plans(source, archive)
-        divided = divide_archive(archive, WANTED, shares, by_id=has_id)
+        plans = make_plans(source, archive, metric)
+        assert (plans[1].files is None) == (has_id or metric is METRIC), "DuckDB reads the files of an exact metric"
+        with patch("batch_layer.folding.shares.ROWS_OF_TASK", 1):
+            divided = divide_archive(archive, WANTED, shares, by_id=has_id)
         if has_id:
             divided = [Share(of.slices, of.first, of.last, part, parts) for of in divided for part in range(parts)]
         with (
@@ -150,7 +157,8 @@ def test_tasks_fold_what_a_naive_pass_finds(
 @settings(max_examples=30, deadline=None, phases=[Phase.generate])
 @given(
     events=st.lists(EVENT, min_size=8, max_size=50),
-    has_id=st.sampled_from([True, True, False]),
+    has_id=st.booleans(),
+    metric=st.sampled_from([METRIC, EXACT]),
     ends_of_files=st.lists(st.integers(1, 49), max_size=5),
     compactions=st.sets(st.integers(0, 5), max_size=2),
     ends_of_shares=st.lists(st.integers(1, 49), max_size=4),
@@ -160,6 +168,7 @@ def test_tasks_fold_what_a_naive_pass_finds(
 def test_whatever_the_split_and_the_order_and_compactions_between_the_result_is_the_same(
     events: list[Event],
     has_id: bool,
+    metric: Metric,
     ends_of_files: list[int],
     compactions: set[int],
     ends_of_shares: list[int],
@@ -186,7 +195,7 @@ def test_whatever_the_split_and_the_order_and_compactions_between_the_result_is_
             shares = [Share(slices, WANTED[0], WANTED[-1]) for slices in cut(ranges, ends_of_shares)]
         order.shuffle(shares)
         with patch.object(tables, "_ROWS", 5), patch.multiple(tasks, ROWS_WITH_IDS=5, _TILE_BYTES=500):
-            tiles, totals = fold(make_plans(source, archive), shares)
+            tiles, totals = fold(make_plans(source, archive, metric), shares)
     check(source, numbered, tiles, totals)
 
 
@@ -248,6 +257,49 @@ def test_a_fault_in_the_choice_of_the_first_event_makes_its_numbers_differ(
     assert found
     assert (found.first == found.ids, found.repeated == found.later) == ("first" not in differ, "later" not in differ)
     tasks._prepare.cache_clear()
+
+
+@pytest.mark.parametrize("metric", [METRIC, EXACT])
+def test_tasks_share_the_rows_of_a_file(metric: Metric, tmp_path: Path) -> None:
+    """Arrow reads the one row group in the first task, and DuckDB reads a third of its rows in each."""
+    source = SOURCE.model_copy(update={"id": None})
+    events = [(Event(HOURS[0], 1, "a", 0, n, "b", n + 10, n / 4), (0, n)) for n in range(10)]
+    archive = write(tmp_path, [events])
+    with patch("batch_layer.folding.shares.ROWS_OF_TASK", 1):
+        divided = divide_archive(archive, WANTED, 3, by_id=False)
+    assert [[(of.first, of.end) for of in share.slices] for share in divided] == [[(0, 3)], [(3, 6)], [(6, 10)]]
+    check(source, events, *fold(make_plans(source, archive, metric), divided))
+
+
+def test_duckdb_takes_a_column_that_an_older_file_lacks_for_null(tmp_path: Path) -> None:
+    source = SOURCE.model_copy(update={"id": None})
+    events = [[(Event(HOURS[0], 1, "a", 0, n, "b", n, n / 4), (file, n)) for n in range(1, 5)] for file in (0, 1)]
+    archive = write(tmp_path, events)
+    older = tmp_path / data_files(archive)[0]
+    pq.write_table(pq.read_table(older).drop_columns(["rate", "sale"]), older)
+    first = pq.read_table(older)["offset"][0].as_py() // 100
+    events[first] = [(event._replace(rate=None, sale=None), place) for event, place in events[first]]
+    plan, read = make_plans(source, archive, EXACT)
+    check(source, list(chain(*events)), *DriverFold(plan, read, archive).run()["turnover"])
+
+
+def test_a_damaged_column_that_duckdb_alone_reads_is_told_with_its_file(tmp_path: Path) -> None:
+    source = SOURCE.model_copy(update={"id": None, "fields": SOURCE.fields | {"shop": Field(type="string")}})
+    metric = EXACT.model_copy(update={"where": None})
+    events = [(Event(HOURS[0], 1, "a", 0, n, secrets.token_hex(9), n, n / 4), (0, n)) for n in range(1, 50)]
+    folder = tmp_path / "events" / "sales"
+    archive = write(folder, [events])
+    (path,) = data_files(archive)
+    group = pq.read_metadata(folder / path).row_group(0)
+    shop = next(of for place in range(group.num_columns) if (of := group.column(place)).path_in_schema == "shop")
+    content = bytearray((folder / path).read_bytes())
+    first = shop.dictionary_page_offset or shop.data_page_offset
+    content[first : first + shop.total_compressed_size] = b"\xff" * shop.total_compressed_size
+    (folder / path).write_bytes(content)
+    plan, read = make_plans(source, archive, metric)
+    assert "shop" not in read.columns
+    with pytest.raises(TableError, match=f"its file {path} cannot be decoded"):
+        DriverFold(plan, read, archive).run()
 
 
 def test_the_few_events_of_an_hour_are_brief_also_in_a_long_file(tmp_path: Path) -> None:
@@ -316,16 +368,17 @@ def write(
     return DeltaTable(folder)
 
 
-def aggregation(source: Source) -> AggregationPlan:
+def aggregation(source: Source, metric: Metric = METRIC) -> AggregationPlan:
     types = {"greatest": "double", "paid": "double", "average": "double", "any": "boolean", "spread": "int"}
     types |= {"every": "boolean"}
-    values = {name: aggregate_of(of).values(types.get(name, "bigint")) for name, of in METRIC.measures.items()}
+    values = {name: aggregate_of(of).values(types.get(name, "bigint")) for name, of in metric.measures.items()}
     keys = {"hour": TIMESTAMP, "shop": pa.string(), "even": pa.int64()}
-    return AggregationPlan(source, METRIC, pa.schema(list({**keys, **STATES}.items())), values)
+    states = {name: of for name, of in STATES.items() if name != "kinds" or metric is METRIC}
+    return AggregationPlan(source, metric, pa.schema(list({**keys, **states}.items())), values)
 
 
-def make_plans(source: Source, archive: DeltaTable) -> tuple[FoldPlan, ReadPlan]:
-    projection = Projection([aggregation(source)])
+def make_plans(source: Source, archive: DeltaTable, metric: Metric = METRIC) -> tuple[FoldPlan, ReadPlan]:
+    projection = Projection([aggregation(source, metric)])
     plan = plan_fold(source, projection)
     read = plan_read(plan, projection, archive, {}, WANTED, CUTOFF)
     assert read
