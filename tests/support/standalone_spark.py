@@ -55,7 +55,9 @@ class StandaloneSpark:
 
 @contextmanager
 def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator[StandaloneSpark]:
-    """A master and ``workers`` with ``cores`` each, as long as the block. Their logs are in ``folder``."""
+    """A master and ``workers`` with ``cores`` each, as long as the block. Their logs are in ``folder``. Each worker has
+    an address of its own: of a task that runs on one host, Spark starts no copy there.
+    """
     port, page, *of_workers = free_ports(2 + workers)
     master, address = f"spark://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{page}/json/"
     folders = tuple(folder / f"worker-{number}" for number in range(workers))
@@ -64,10 +66,10 @@ def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator
             _spark("Master", folder, "--host", LOOPBACK, "--port", str(port), "--webui-port", str(page))
         )
         started = []
-        for own, its_page in zip(folders, of_workers, strict=True):
+        for number, (own, its_page) in enumerate(zip(folders, of_workers, strict=True), 1):
             own.mkdir(parents=True)
             limits = ["--cores", str(cores), "--memory", "1g", "--work-dir", str(own)]
-            options = ["--host", LOOPBACK, "--webui-port", str(its_page), *limits]
+            options = ["--host", f"127.0.0.{number}", "--webui-port", str(its_page), *limits]
             started.append(stack.enter_context(_spark("Worker", own, *options, master)))
         wait_until(lambda: _alive(address) == workers, "the workers have not joined the master")
         yield StandaloneSpark(master, address, tuple(started), folders)
