@@ -59,7 +59,7 @@ class HourTotals:
     order.
     """
     ids: IdCounts | None = None
-    """None: the source has no id, or there are no events."""
+    """None: the source has no id, or takes events back, or there are no events."""
     failures: Mapping[datetime, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """By hour, some of the events in quarantine: their addresses, and why a class fails for them."""
     looked_up: Mapping[str, LookedUpCounts] = field(default_factory=dict)

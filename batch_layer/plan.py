@@ -1,5 +1,5 @@
 """Plans the hours to recompute, and says why: closed hours that were never covered, were revised since, belong to a
-new or changed metric, or whose events meet other rows of a lookup since.
+new or changed metric, whose events meet other rows of a lookup since, or of which events were taken back.
 
 A blocked hour is planned again once it may pass: after new events, with other expectations, by another decoding of its
 records, or if the audit itself had failed. If something is expected of windows, new events of any hour of its windows
@@ -36,6 +36,9 @@ changed.
 
 CHANGED_METRIC = "changed metric"
 
+PARTNERS = "late partners"
+"""The reason of an hour that still counts events which were taken back, since partners have come after all."""
+
 _METRIC_HOURS = "hourline.metric_hours"
 """Where the plan reads each hour of each metric."""
 
@@ -56,7 +59,9 @@ class PlannedHour:
     metric: str
     hour: datetime
     reason: str
-    """Why: never covered, revised, new metric, changed metric, lookup NAME changed, blocked, or forced."""
+    """Why: never covered, revised, new metric, changed metric, lookup NAME changed, late partners, blocked, or
+    forced.
+    """
     events: int
     """The number of the source's events in the hour, which may be 0."""
     closed: bool
@@ -281,5 +286,6 @@ def _reason(row: dict[str, Any], expectations: str) -> str:
     if row["blocked_cutoff"] is not None:
         return "blocked" if row["fresh"] or row["expectations"] != expectations else FORCED
     if row["counted"] == "stale":
-        return f"lookup {' and '.join(json.loads(row['changed_lookups']))} changed"
+        changed = " and ".join(json.loads(row["changed_lookups"] or "[]"))
+        return f"lookup {changed} changed" if changed else PARTNERS
     return CHANGED_METRIC if row["counted"] == "missing" and not row["served"] else _REASONS[row["counted"]]

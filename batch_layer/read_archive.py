@@ -193,13 +193,11 @@ class ArchivedEvents:
         """The events that had counted before: up to the earlier cutoff of its hour, the first of each id; after it,
         all that were not recognised as duplicates.
         """
-        before = cutoff_of(HOUR, cutoffs)
-        events = mark_first(self._events, self._source)
+        is_before = F.col(SEQUENCE) <= cutoff_of(HOUR, cutoffs)
+        # An event that is taken back after the cutoff had counted.
+        events = mark_first(self._events, self._source, apart=is_before)
         return apply_where(
-            events.where(F.when(F.col(SEQUENCE) <= before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(
-                IS_FIRST
-            ),
-            self._source,
+            events.where(F.when(is_before, F.col(IS_FIRST)).otherwise(~F.col(DUPLICATE))).drop(IS_FIRST), self._source
         )
 
 

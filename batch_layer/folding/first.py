@@ -1,4 +1,4 @@
-"""Finds the first event of each id and hour, by sequence and address."""
+"""Finds the first event of each id and hour, by sequence and address; or those whose id comes once in its hour."""
 
 from typing import Any
 
@@ -13,18 +13,21 @@ from hourline_core.model.scratch_columns import HOUR, ID, SCRATCH_PREFIX, SEQUEN
 
 _RANK = f"{SCRATCH_PREFIX}rank"
 _HASHES = f"SELECT hash({HOUR}, {ID}) AS hash FROM rows"
+_ONCE = " HAVING count(*) = 1"
 _FIRSTS = f"SELECT min({_RANK}) AS {_RANK} FROM rows WHERE {ID} IS NOT NULL GROUP BY {HOUR}, {ID}"
 
 
-def find_first(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> pa.Array:
-    """Whether each event of ``rows`` has no id, or is the first of its id and hour."""
+def find_first(connection: duckdb.DuckDBPyConnection, rows: pa.Table, *, only: bool = False) -> pa.Array:
+    """Whether each event of ``rows`` has no id, or is the first of its id and hour; the ``only`` one of them."""
     may_repeat = _find_repeated_hashes(connection, rows)
     some = rows.select([HOUR, ID, SEQUENCE, *ADDRESS]).filter(pa.array(may_repeat))
     order = _order(some)
     ranks = np.empty(some.num_rows, np.int64)
     ranks[order] = np.arange(some.num_rows)
     # One integer is all that DuckDB holds of the events of an id.
-    firsts = query(connection, _FIRSTS, pa.table({HOUR: some[HOUR], ID: some[ID], _RANK: ranks}))[_RANK].to_numpy()
+    firsts = query(connection, _FIRSTS + _ONCE * only, pa.table({HOUR: some[HOUR], ID: some[ID], _RANK: ranks}))[
+        _RANK
+    ].to_numpy()
     of_some = pc.is_null(some[ID]).to_numpy().copy()
     of_some[order[firsts]] = True
     is_first = ~may_repeat

@@ -165,7 +165,7 @@ def _merge(plan: FoldPlan, told: list[bytes]) -> Result:
 def merge_shares(plan: FoldPlan, shares: Sequence[FoldedShare]) -> Result:
     """The tiles and totals of all that tasks have told. The shares give up their tiles."""
     read = _add_up([table for share in shares for table in share.read])
-    ids = _count_ids(shares) if plan.source.id else None
+    ids = _count_ids(shares) if plan.source.id and not plan.source.takes_back else None
     merged = {}
     for name, metric in plan.metrics.items():
         told = [share.metrics[name] for share in shares if name in share.metrics]

@@ -198,13 +198,15 @@ class _Folder:
         all the time takes little memory.
         """
         held: list[pa.Table] = []
+        only = self._plan.source.takes_back
         rows, most = 0, ROWS_WITH_IDS * 5 // 4
         for chunk in events:
             held.append(chunk)
             rows += chunk.num_rows
             if rows > most:
                 together = pa.concat_tables(held)
-                held = [together.filter(self._find_first(together, folded, are_last=False))]
+                # Which event was taken back is known once both are there.
+                held = [together if only else together.filter(self._find_first(together, folded, are_last=False))]
                 rows = held[0].num_rows
                 most = max(most, 2 * rows)
         if held:
@@ -212,7 +214,10 @@ class _Folder:
             yield from split_table(together.append_column(IS_FIRST, self._find_first(together, folded, are_last=True)))
 
     def _find_first(self, events: pa.Table, folded: FoldedShare, *, are_last: bool) -> pa.Array:
-        is_first = find_first(self._connection, events)
+        only = self._plan.source.takes_back
+        is_first = find_first(self._connection, events, only=only)
+        if only:  # No event of an id that was taken back is kept, so there is none to compare with.
+            return is_first
         hashes = hash_ids(self._connection, events)
         folded.left_out.append(count_left_out(self._connection, events, is_first, hashes))
         if are_last:

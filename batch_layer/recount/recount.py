@@ -93,7 +93,7 @@ def _recount_hour(job: Job, tables: MetricTables, hour: datetime) -> Iterator[Re
     published = _read_published(job.database, tables, hour)
     seen = _Seen(_read_archived(job, tables, covered))
     try:
-        groups = group_rows(metric, keep_counted(seen, hour, covered[hour].cutoff))
+        groups = group_rows(metric, keep_counted(seen, hour, covered[hour].cutoff, takes_back=tables.source.takes_back))
     except UnreadableValueError:
         raise UsageError(
             f"{hour_text(hour)} of '{metric.name}' cannot be recounted: an event has a date or time beyond the years 1 "

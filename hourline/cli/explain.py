@@ -155,15 +155,19 @@ def _events(explained: "Explanation") -> Iterator[str]:
     events = explained.events
     of = " and ".join(f"{name} {value_text(explained.dimensions[name])}" for name in events.of) or "the hour"
     before = f" (before {' and '.join(events.before)})" if events.before else ""
+    takes_back = explained.declared.takes_back
     duplicates = f"{_count(events.duplicates, 'no')} {_plural('duplicate', events.duplicates)} left out on arrival"
+    if takes_back:
+        duplicates = f"{_count(events.duplicates, 'none')} taken back, since a partner came after all"
     late = f"{_count(events.late, 'none')} of them late"
     yield f"{events.events:,} accepted of {of}{before}, {late}; {duplicates}"
     if events.repeated and events.counted is not None:
         out = events.events - events.counted
         waiting = events.repeated - out
         parts = [f"{events.counted:,} count"]
-        parts += [f"{out:,} repeat an old id, and the recompute left them out"] if out else []
-        parts += [f"{waiting:,} of those that count repeat an old id, and the next recompute leaves them out"]
+        why = "were taken back" if takes_back else "repeat an old id"
+        parts += [f"{out:,} {why}, and the recompute left them out"] if out else []
+        parts += [f"{waiting:,} of those that count {why}, and the next recompute leaves them out"]
         yield f"of the {events.events:,} accepted, {'; '.join(parts if waiting else parts[:-1])}"
     if events.first_arrived and events.last_arrived:
         batches = f"{events.sequences:,} {_plural('micro-batch', events.sequences)}"

@@ -159,7 +159,7 @@ class FactsReader:
             row = self._row(arrivals.waiting_hours_sql(source, sequence, served))
             if row and row["hours"] and row["since"]:
                 facts = replace(facts, waiting=Waiting(row["hours"], row["since"]))
-        if source.id is not None and facts.clock:
+        if source.remembers_ids and facts.clock:
             row = self._row(arrivals.ids_sql(source, facts.clock.time - source.id_horizon))
             facts = replace(facts, ids=row["events"] if row else 0)
         return facts

@@ -102,7 +102,7 @@ def find_late(facts: SourceFacts) -> Found | None:
 def find_duplicates(facts: SourceFacts) -> Found | None:
     """The share of duplicates."""
     recent, bound = facts.recent, facts.source.findings.duplicates
-    if recent is None or recent.duplicates < LEAST_REJECTED:
+    if recent is None or recent.duplicates < LEAST_REJECTED or facts.source.takes_back:
         return None
     share = recent.duplicates / max(recent.accepted + recent.duplicates, 1)
     if share <= bound.above:

@@ -47,7 +47,9 @@ PROGRESS_COLUMNS: Columns = {
     ),
     "accepted": Column(pa.int64(), "The number of accepted events."),
     "rejected": Column(pa.int64(), "The number of rejected events."),
-    "duplicates": Column(pa.int64(), "The number of duplicates."),
+    "duplicates": Column(
+        pa.int64(), "The number of duplicates; of a left or full join, of the events that were taken back."
+    ),
     "tombstones": Column(pa.int64(), "The number of records without a value."),
     "not_taken": Column(
         pa.int64(),
@@ -108,6 +110,11 @@ PROGRESS_COLUMNS: Columns = {
     "lookups": Column(
         pa.list_(pa.struct({"lookup": pa.string(), "version": pa.int64()})),
         "The versions of the source's lookups that the micro-batch used. Null, or empty: none.",
+    ),
+    "taken_back": Column(
+        pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64()})),
+        "Of a left or full join: the number of events without a partner of each hour that were taken back, since they "
+        "have one now. They are among the duplicates. Null, or empty: none.",
     ),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
     "finished": Column(TIMESTAMP, "When the micro-batch was finished."),

@@ -66,6 +66,14 @@ class HourEvents:
 
 
 @dataclass(frozen=True)
+class TakenBack:
+    """The events of one hour that a micro-batch of a left or full join has taken back."""
+
+    hour: datetime
+    events: int
+
+
+@dataclass(frozen=True)
 class WrittenMetric:
     """A declaration of a metric whose tiles the speed layer writes."""
 
@@ -135,6 +143,8 @@ class ProgressRow:
     """The last record that was read of each partition."""
     lookups: Mapping[str, int] = field(default_factory=dict)
     """By name, the versions of the source's lookups that it used."""
+    taken_back: tuple[TakenBack, ...] = ()
+    """By hour."""
 
     @property
     def source_clock(self) -> SourceClock:
@@ -200,11 +210,12 @@ class ProgressRow:
             gaps=None,
             last_records=(),
             lookups={},
+            taken_back=(),
         )
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
-        """One row for two successive ones of a topic, with the later one's sequence. Neither is a reset, or has late
-        events. Both use the same versions of lookups.
+        """One row for two successive ones of a topic, with the later one's sequence. Neither is a reset, has late
+        events, or takes some back. Both use the same versions of lookups.
         """
         events: dict[datetime, int] = {}
         read: dict[int, OffsetsRead] = {}
@@ -250,6 +261,7 @@ def _columns(row: ProgressRow) -> dict[str, Any]:
         "partitions": [vars(known) for known in row.partitions],
         "last_records": [vars(record) for record in row.last_records],
         "lookups": [{"lookup": name, "version": version} for name, version in row.lookups.items()],
+        "taken_back": [vars(hour) for hour in row.taken_back],
     }
 
 
@@ -272,4 +284,5 @@ def _row(columns: Mapping[str, Any]) -> ProgressRow:
         columns["cluster"],
         tuple(LastRecord(**record) for record in columns["last_records"] or ()),
         {one["lookup"]: one["version"] for one in columns["lookups"] or ()},
+        tuple(TakenBack(**hour) for hour in columns["taken_back"] or ()),
     )

@@ -1,7 +1,9 @@
-"""A join: the events of a source are the pairs of events of two others, within an interval and by a key."""
+"""A join: the events of a source are the pairs of events of two others, within an interval and by a key. A left or full
+join has events without a partner, too.
+"""
 
 from datetime import timedelta
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 from pydantic import BeforeValidator, model_validator
@@ -12,6 +14,9 @@ from hourline_core.model.times import Duration
 
 KEY_TYPES = ("string", "int", "long", "boolean", "date", "timestamp")
 """The types of fields whose values each engine compares alike."""
+
+UNMATCHED = "unmatched"
+"""The field of a left or full join that tells the events without a partner."""
 
 
 class Within(Declaration):
@@ -48,8 +53,8 @@ def _fields(value: Any) -> Any:
 
 
 class Join(Declaration):
-    """An inner join of two sources. Each pair of an event of `left` and one of `right` with the same key, whose event
-    times are not too far apart, becomes one event.
+    """A join of two sources. Each pair of an event of `left` and one of `right` with the same key, whose event times
+    are not too far apart, becomes one event.
     """
 
     left: SourceName
@@ -69,6 +74,22 @@ class Join(Declaration):
 
     within: Annotated[Within, BeforeValidator(Within.from_short_form, json_schema_input_type=str | Within)]
     """How far apart the event times of partners may be: a duration, or `{before: …, after: …}`."""
+
+    type: Literal["inner", "left", "full"] = "inner"
+    """Which events without a partner become events, too. `inner`: none. `left`: those of `left`. `full`: those of both.
+    The fields of the other source are null in them. They come once the clocks of both sources have passed the interval.
+    """
+
+    @property
+    def outer(self) -> tuple[bool, bool]:
+        """Whether events of `left`, and of `right`, become events without a partner."""
+        return self.type != "inner", self.type == "full"
+
+    @property
+    def longest_wait(self) -> timedelta:
+        """The maximum time by which a partner may be later than an event that becomes one without it."""
+        waits = (self.within.after, self.within.before)
+        return max((wait for wait, outer in zip(waits, self.outer, strict=True) if outer), default=timedelta(0))
 
     @property
     def inputs(self) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where
-from hourline_core.model.join import KEY_TYPES, Join
+from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join
 from hourline_core.model.names import LONGEST
 from hourline_core.model.source import Source
 
@@ -52,12 +52,21 @@ def _find_mistakes(
         elif sources[name].explode:
             known = False
             yield (side,), f"got '{name}', which explodes its records; allowed is a source without `explode`"
+        elif sources[name].takes_back:
+            known = False
+            yield (
+                (side,),
+                f"got '{name}', whose events without a partner may be taken back; allowed are sources of topics and "
+                "inner joins: join the inputs of these",
+            )
     if not known:
         return
     left, right = sources[join.left], sources[join.right]
     for one, other in join.on.items():
         yield from ((("on", one), text) for text in _find_key_mistakes(left, one, right, other))
     own = [*source.derived, *source.lookups]
+    if source.takes_back and UNMATCHED in map(str.casefold, own):
+        yield (), f"'{UNMATCHED}' of '{source.name}' itself is the name of a field of each {join.type} join: rename it"
     names = {name.casefold(): f"'{name}' of '{source.name}' itself" for name in own}
     for joined, of in source.joined_names(left, right):
         earlier = names.setdefault(joined.casefold(), of)

@@ -15,7 +15,7 @@ from hourline_core.model.expectation import Expectation, ExpectationForm, refuse
 from hourline_core.model.expressions import Expression, column_names
 from hourline_core.model.fields import Field, FieldForm
 from hourline_core.model.finding_bounds import SourceFindings, severity_of
-from hourline_core.model.join import Join
+from hourline_core.model.join import UNMATCHED, Join
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
 from hourline_core.model.scratch_columns import EVENT_TIME, visible_name
@@ -32,6 +32,12 @@ _OF_RECORDS = (
     *("earliest", "latest", "ahead", "on_recreate", "partitions", "retention"),
 )
 """The keys that are about records of topics, which a joined source does not read."""
+
+_NOT_OUTER = {
+    "id": "whose events without a partner have an id of their own: leave id out",
+    "idle": "which waits for the clocks of both inputs: declare idle in these",
+}
+"""The keys that a left or full join has not, and what to do."""
 
 
 def _explode(value: Any) -> Any:
@@ -181,14 +187,26 @@ class Source(Declaration):
 
     def bind_inputs(self, left: "Source", right: "Source") -> Self:
         """The joined source with the fields of its inputs, and the later event time of both."""
-        times = [name for name, of in self.joined_names(left, right) if of.startswith("the event time")]
-        fields = {name: Field(type="timestamp", required=True) for name in times}
-        for source in (left, right):
+        assert self.join, "it is joined"
+        may_lack = self.join.outer[::-1]
+        times: dict[str, Field] = {}
+        fields: dict[str, Field] = {}
+        for source, lacks in zip((left, right), may_lack, strict=True):
+            event_time, *_ = (name for name, _ in self.joined_names(source))
+            times[event_time] = Field(type="timestamp", required=not lacks)
             for name in source.event_fields:
                 of = source.fields[name] if name in source.fields else Field(type="string")
-                fields[f"{source.name}_{name}"] = Field(type=of.type, required=of.required)
+                fields[f"{source.name}_{name}"] = Field(type=of.type, required=of.required and not lacks)
+        # It is null if both are: the greatest of one time and null is that time.
         later = EventTime(expression=f"greatest({', '.join(times)})")
-        bound = self.model_copy(update={"fields": fields, "event_time": later})
+        told = {UNMATCHED: Field(type="string")} if self.takes_back else {}
+        bound = self.model_copy(
+            update={
+                "fields": {**times, **fields, **told},
+                "event_time": later,
+                **({"id": UNMATCHED} if self.takes_back else {}),
+            }
+        )
         bound._inputs = (left, right)
         return bound
 
@@ -198,6 +216,18 @@ class Source(Declaration):
             own = visible_name(EVENT_TIME, {name.casefold() for name in source.event_fields})
             yield f"{source.name}_{own}", f"the event time of '{source.name}'"
             yield from ((f"{source.name}_{name}", f"field '{name}' of '{source.name}'") for name in source.event_fields)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether events are taken back: those of a left or full join whose partner comes after all. An event whose
+        ``id`` comes again in its hour was taken back then, and does not count.
+        """
+        return self.join is not None and self.join.type != "inner"
+
+    @property
+    def remembers_ids(self) -> bool:
+        """Whether the speed layer recognises an event whose ``id`` was there before, which it remembers for that."""
+        return self.id is not None and not self.takes_back
 
     @property
     def inputs(self) -> tuple["Source", ...]:
@@ -267,6 +297,13 @@ class Source(Declaration):
         return {**value, "raw": False, "fields": {"joined": "string"}, "event_time": "joined"}
 
     @model_validator(mode="after")
+    def _refuse_beside_outer(self) -> Self:
+        for key, way_out in _NOT_OUTER.items():
+            if self.join and self.takes_back and getattr(self, key) is not None:
+                raise refuse(f"got it beside a {self.join.type} join, {way_out}", key)
+        return self
+
+    @model_validator(mode="after")
     def _check_origin(self) -> Self:
         if self.topic is None and self.join is None:
             raise refuse("is missing: allowed is the name of a Kafka topic, or a `join` of two sources", "topic")
@@ -293,7 +330,7 @@ class Source(Declaration):
         """Refuse a bound that can never be exceeded."""
         never = {
             "duplicates": (self.id is None, "the source declares no id, so no duplicate is recognised"),
-            "remembered_ids": (self.id is None, "the source declares no id, so none is remembered"),
+            "remembered_ids": (not self.remembers_ids, "the source declares no id, so none is remembered"),
             "taken_by_none": (self.branch is None, "the source declares no branch, so it takes every record"),
             "held_clock": (self.clock == "wall", "with clock: wall, no record holds the clock"),
             "overdue_hours": (self.clock == "wall", "with clock: wall, each hour closes in time"),

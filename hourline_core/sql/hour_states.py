@@ -3,7 +3,8 @@
     final        covered, and nothing above the cutoff
     revised      covered, and provisional rows above the cutoff
     provisional  not covered
-    stale        covered, and its events meet other rows of a lookup since
+    stale        covered, and its events meet other rows of a lookup since; or, covered or not, the answer still counts
+                 events of a left or full join that were taken back
     missing      not known: it has events from before the metric was first computed, and no recompute has covered them
     blocked      the last recompute did not pass its audit: the earlier result is served, with all later events
     incomplete   would be provisional, stale, revised or final, but lost records may belong to it, and nobody has
@@ -20,7 +21,7 @@ from hourline_core.ledger.metric_tables import MetricTables
 from hourline_core.model.hour_state import WEAKEST_FIRST
 from hourline_core.sql.coverage import cutoffs_sql
 from hourline_core.sql.literals import literal
-from hourline_core.sql.progress import last_arrivals_sql
+from hourline_core.sql.progress import last_arrivals_sql, last_taken_back_sql
 
 _NO_HOURS = """
     SELECT NULL::VARCHAR AS source, NULL::VARCHAR AS metric, NULL::VARCHAR AS declaration, NULL::BOOLEAN AS served,
@@ -84,20 +85,23 @@ def _counted_sql(tables: MetricTables, sequence: int) -> str:
         WITH unseen AS ({unseen}), above AS (
             SELECT hour, max(sequence) AS last FROM hourline.provisional_{tables.name}
             WHERE sequence <= {sequence} AND sequence >= {tables.complete_from} GROUP BY hour
-        )
+        ), taken_back AS ({last_taken_back_sql(source, sequence)})
         SELECT
             h.hour,
             CASE
                 WHEN unseen.last > coalesce(cutoff, {NO_CUTOFF}) THEN 'missing'
                 WHEN blocked_cutoff IS NOT NULL THEN 'blocked'
+                WHEN taken_back.last > coalesce(cutoff, {NO_CUTOFF}) THEN 'stale'
                 WHEN cutoff IS NULL THEN 'provisional'
                 WHEN changed_lookups IS NOT NULL THEN 'stale'
                 WHEN above.last > cutoff THEN 'revised'
                 ELSE 'final'
             END AS counted,
             h.events, h.late, c.cutoff, h.closed, c.blocked_cutoff, c.expectations,
-            coalesce(greatest(above.last, unseen.last) > c.blocked_cutoff, false) AS fresh, c.changed_lookups
+            coalesce(greatest(above.last, unseen.last, taken_back.last) > c.blocked_cutoff, false) AS fresh,
+            c.changed_lookups
         FROM hourline.source_hours_{source.name} h
         LEFT JOIN ({cutoffs_sql(tables)}) c USING (hour)
         LEFT JOIN unseen USING (hour)
-        LEFT JOIN above USING (hour)"""
+        LEFT JOIN above USING (hour)
+        LEFT JOIN taken_back USING (hour)"""

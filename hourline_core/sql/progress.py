@@ -140,6 +140,18 @@ def last_arrivals_sql(source: Source, sequence: int, before: int) -> str:
         WHERE sequence < {before} AND sequence <= {sequence} GROUP BY ALL"""
 
 
+def last_taken_back_sql(source: Source, sequence: int) -> str:
+    """A query: hour, last of each hour in which events were taken back up to ``sequence``; ``last`` is the newest
+    sequence that has done so.
+    """
+    if not source.takes_back:
+        return "SELECT NULL::TIMESTAMPTZ AS hour, NULL::BIGINT AS last WHERE false"
+    return f"""
+        SELECT back.hour AS hour, max(sequence) AS last
+        FROM {_progress(source)}, UNNEST(taken_back) AS hours_back(back)
+        WHERE sequence <= {sequence} GROUP BY ALL"""
+
+
 def arrived_hours_sql(source: Source, first: int, last: int) -> str:
     """A query: hour, each to which a sequence from ``first`` to ``last`` brought an event."""
     return f"""

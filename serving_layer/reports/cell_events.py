@@ -82,10 +82,12 @@ class CellEvents(Described):
     events: int
     """The number of events."""
     duplicates: int
-    """The number of duplicates that the speed layer has recognised. They are not among `events`."""
+    """The number of duplicates that the speed layer has recognised; of a left or full join, of those that take an event
+    back. They are not among `events`.
+    """
     repeated: int | None
-    """The number of `events` that repeat an id beyond the horizon: a recompute leaves them out. Null: the id is an
-    expression.
+    """The number of `events` that repeat an id beyond the horizon, or were taken back: a recompute leaves them out.
+    Null: the id is an expression.
     """
     counted: int | None
     """The number of `events` that the answer counts, before any condition of a measure: all but those that repeat an id
@@ -137,27 +139,29 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
     )
     keys = LookupKeys(source)
     order = f"{SEQUENCE}, {TOPIC_ID}, {PARTITION}, {OFFSET}, coalesce({PLACE}, 0)"
-    arrivals = f"PARTITION BY {identifier(identity)} ORDER BY {order}" if identity else ""
-    repeated = (
-        f"NOT {DUPLICATE} AND {identifier(identity)} IS NOT NULL AND row_number() OVER ({arrivals}) > 1"
-        if identity
-        else "false"
-    )
+    of_id = f"PARTITION BY {identifier(identity)}" if identity else ""
+    # What takes an event back comes after it, and says so in its own micro-batch.
+    again = "count(*) OVER (of_id)" if source.takes_back else f"row_number() OVER (of_id ORDER BY {order})"
+    repeated = f"NOT {DUPLICATE} AND {identifier(identity)} IS NOT NULL AND {again} > 1" if identity else "false"
+    known = f"max({SEQUENCE}) OVER (of_id)" if source.takes_back else SEQUENCE
     # An archive that an older version of Hourline made has no places and decodings.
     absent = f"SELECT NULL::INTEGER AS {PLACE}, NULL::VARCHAR AS {DECODING} WHERE false"
     events = f"(FROM events_{source.name} UNION ALL BY NAME {absent})"
     # The first of an id may lie in another cell of the hour.
     of_hour = f"""
-        SELECT *, {repeated} AS {SCRATCH_PREFIX}repeated
-        FROM (SELECT *, {own} FROM {events}) WHERE {cell.condition({}, HOUR)}"""
+        SELECT *, {repeated} AS {SCRATCH_PREFIX}repeated, {known} AS {SCRATCH_PREFIX}known
+        FROM (SELECT *, {own} FROM {events}) WHERE {cell.condition({}, HOUR)} WINDOW of_id AS ({of_id})"""
+    last = NO_CUTOFF if cutoff is None else cutoff
     connection.database.execute(f"""
         CREATE OR REPLACE TEMP TABLE _events AS
-        SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated, coalesce(late, false) AS late,
+        SELECT sequence, topic_id, topic, partition, "offset", duplicate, repeated,
+               repeated AND known <= {last} AS left_out, coalesce(late, false) AS late,
                started, decoding, {", ".join([EVENT_TIME, *keys.names, *(["lookups"] if source.lookups else [])])},
-               if(sequence <= {NO_CUTOFF if cutoff is None else cutoff}, 'final', 'provisional') AS layer
+               if(sequence <= {last}, 'final', 'provisional') AS layer
         FROM (
             SELECT {SEQUENCE} AS sequence, {TOPIC_ID} AS topic_id, {TOPIC} AS topic, {PARTITION} AS partition,
                    {OFFSET} AS "offset", {DUPLICATE} AS duplicate, {HOUR} AS hour, {SCRATCH_PREFIX}repeated AS repeated,
+                   {SCRATCH_PREFIX}known AS known,
                    coalesce({DECODING}, '') AS decoding, {", ".join([EVENT_TIME, *keys.columns])}
             FROM ({of_hour}) WHERE {cell.condition(columns, HOUR)}
         )
@@ -166,7 +170,7 @@ def find_events(connection: Connection, cell: Cell, cutoff: int | None) -> CellE
         LEFT JOIN (SELECT hour, sequence, true AS late FROM hourline.late_{source.name}) USING (hour, sequence)""")
     totals = connection.sql(
         "SELECT count(*) FILTER (NOT duplicate), count(*) FILTER (duplicate), count(*) FILTER (repeated), "
-        "count(*) FILTER (repeated AND layer = 'final'), count(*) FILTER (late AND NOT duplicate), "
+        "count(*) FILTER (left_out), count(*) FILTER (late AND NOT duplicate), "
         "count(DISTINCT sequence) FILTER (NOT duplicate), min(started) FILTER (NOT duplicate), max(started) FILTER "
         "(NOT duplicate) FROM _events"
     )

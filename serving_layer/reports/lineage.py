@@ -56,6 +56,9 @@ class Declared(Described):
     """The condition of the source."""
     id: str | None
     """The expression that identifies an event."""
+    takes_back: bool
+    """Whether the source is a left or full join, whose events without a partner are taken back if one comes after all.
+    """
     explode: dict[str, str]
     """How a record becomes several events: the name of the element, and the expression."""
     changing: ChangingMetric | None
@@ -199,6 +202,7 @@ def describe_declaration(connection: Connection, cell: Cell) -> Declared:
         where=metric.where,
         source_where=source.where,
         id=source.id,
+        takes_back=source.takes_back,
         explode=source.explode,
         changing=next((item for item in list_changes(connection) if item.metric == metric.name), None),
     )

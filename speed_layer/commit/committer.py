@@ -10,7 +10,7 @@ from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.projection import ProjectedMetric
 from hourline_core.ledger.progress import BYTES_WRITER
-from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts
+from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts, TakenBack
 from hourline_core.model.hours import Clock
 from hourline_core.model.windows import HOURLY
 from speed_layer.commit.offset_order import OffsetOrder
@@ -167,4 +167,5 @@ class Committer:
                 HourEvents(hour, events, late=events if clock_before and hour + after <= clock_before else 0)
                 for hour, events in sorted(of_topic.hours.items())
             ),
+            taken_back=tuple(TakenBack(hour, events) for hour, events in sorted(of_topic.taken_back.items())),
         )

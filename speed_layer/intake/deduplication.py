@@ -121,8 +121,8 @@ class Deduplicator:
 
 
 def with_id(validated: DataFrame, source: Source) -> DataFrame:
-    """The validated events with ID, if the source declares one."""
-    if source.id is None:
+    """The validated events with ID, if the speed layer remembers it."""
+    if source.id is None or not source.remembers_ids:
         return validated
     with_ids = with_derived(validated, source).withColumn(
         ID, F.when(F.col(OUTCOME) == "accepted", F.expr(attempt(source.id)))

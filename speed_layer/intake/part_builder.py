@@ -6,6 +6,7 @@ for each event time.
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ from hourline_core.model.scratch_columns import (
     PARTITION,
     PLACE,
     REASON,
+    TAKEN_BACK,
     TOPIC_ID,
     VALUE,
     VALUE_SIZE,
@@ -146,7 +148,9 @@ class PartBuilder:
         return int(records.num_rows)
 
     def _mark_duplicates(self, rows: pa.Table) -> pa.Table:
-        """The rows with DUPLICATE (boolean)."""
+        """The rows with DUPLICATE (boolean). One that takes an event back does not count itself."""
+        if TAKEN_BACK in rows.column_names:
+            return rows.append_column(DUPLICATE, pc.fill_null(rows[TAKEN_BACK], False))
         marks, duplicates = np.zeros(rows.num_rows, dtype=np.bool_), self._assignment.duplicates
         if duplicates:
             offsets = np.array(sorted({offset for _, _, offset, _ in duplicates}), dtype=np.int64)
@@ -168,14 +172,12 @@ class PartBuilder:
 
     def _of_topic(self, fresh: pa.Table, topic_id: str) -> TopicPart:
         rows = of_topic(fresh, topic_id)
-        hours = pc.value_counts(accepted_of(rows)[HOUR])
         counts = count_records(rows, self._assignment.counted.find(rows), joined=self._joined)
-        return TopicPart(
-            counts, Counter(dict(zip(hours.field(0).to_pylist(), hours.field(1).to_pylist(), strict=True)))
-        )
+        taken_back = keep(rows, rows[DUPLICATE]) if TAKEN_BACK in rows.column_names else rows.slice(0, 0)
+        return TopicPart(counts, _count_hours(accepted_of(rows)), _count_hours(taken_back))
 
     def _ids(self, fresh: pa.Table) -> list[pa.Table]:
-        if self._plan.source.id is None:
+        if not self._plan.source.remembers_ids:
             return []
         rows = keep(fresh, pc.is_valid(fresh[ID]))
         return [with_id_hash(rows).select(IDS.names).cast(IDS)] if rows.num_rows else []
@@ -213,3 +215,8 @@ class PartBuilder:
 
     def _numbered(self, rows: pa.Table) -> pa.Table:
         return rows.append_column("sequence", pa.array([self._assignment.sequence] * rows.num_rows, pa.int64()))
+
+
+def _count_hours(rows: pa.Table) -> Counter[datetime]:
+    hours = pc.value_counts(rows[HOUR])
+    return Counter(dict(zip(hours.field(0).to_pylist(), hours.field(1).to_pylist(), strict=True)))

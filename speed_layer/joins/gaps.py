@@ -19,13 +19,14 @@ def gap_row(
     sequence: int,
     topic: tuple[str, str],
     rows: Sequence[ProgressRow],
-    reach: timedelta,
+    reach: tuple[timedelta, timedelta],
     moment: datetime,
 ) -> ProgressRow:
     """The row of the joined source's progress that passes the first sequence of an input's ``rows``, which has gaps.
 
     That sequence is the offset of the input that is gone. ``topic`` are the id and the name of the input. The hours
-    that lack pairs are those of the gaps, and later ones: a partner up to ``reach`` later decides the hour of a pair.
+    that lack pairs are those of the gaps, and later ones: a partner that comes later decides the hour of a pair. In
+    earlier ones, events without a partner may have had one. ``reach`` is how much earlier, and later.
     """
     passed = rows[0].sequence
     gaps = tuple(_widen(gap, passed, reach) for row in rows if row.sequence == passed for gap in row.gaps or ())
@@ -33,6 +34,8 @@ def gap_row(
     return ProgressRow.of_source_reset(last, sequence, topic, position, gaps, moment, None, ())
 
 
-def _widen(gap: Gap, passed: int, reach: timedelta) -> Gap:
-    hour = gap.last_hour and hour_at(gap.last_hour, timedelta(hours=1) - timedelta.resolution + reach)
-    return replace(gap, partition=0, first=passed, end=passed + 1, last_hour=hour)
+def _widen(gap: Gap, passed: int, reach: tuple[timedelta, timedelta]) -> Gap:
+    earlier, later = reach
+    first = gap.first_hour and hour_at(gap.first_hour, -earlier)
+    last = gap.last_hour and hour_at(gap.last_hour, timedelta(hours=1) - timedelta.resolution + later)
+    return replace(gap, partition=0, first=passed, end=passed + 1, first_hour=first, last_hour=last)

@@ -78,6 +78,8 @@ class JoinPlan:
     before: timedelta
     after: timedelta
     """How much earlier, and later, than the left event the right one may be."""
+    outer: tuple[bool, bool] = (False, False)
+    """Whether events of each side are joined without a partner, too."""
 
 
 @dataclass(frozen=True)
@@ -104,16 +106,20 @@ def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> Join
         raise DeclarationError(f"source '{source.name}' cannot be joined: {mistake}")
     left, right = inputs
     keys = ([*on], [*on.values()])
-    sides = (_plan_side(layout, source, left, keys[0]), _plan_side(layout, source, right, keys[1]))
-    return JoinPlan(sides, source.event_fields, source.join.within.before, source.join.within.after)
+    outer, within = source.join.outer, source.join.within
+    sides = (
+        _plan_side(layout, source, left, keys[0], outer=outer[0]),
+        _plan_side(layout, source, right, keys[1], outer=outer[1]),
+    )
+    return JoinPlan(sides, source.event_fields, within.before, within.after, outer)
 
 
-def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str]) -> SidePlan:
+def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str], *, outer: bool) -> SidePlan:
     source = side.source
     there = pa.schema(side.events.schema().to_arrow())
     archived = archived_names(source, there.names) | {DUPLICATE: "duplicate"}
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE]
-    own += ADDRESS if source.id else ()
+    own += ADDRESS if source.id or outer else ()
     columns = {name: archived[name] for name in (*own, *source.event_fields)}
     identity = translate_for_join(source, source.id) if source.id else None
     of_identity = [name for name in (EVENT_TIME, *source.event_fields) if identifier(name) in (identity or "")]

@@ -26,7 +26,12 @@ class Side(Protocol):
         """Those of the new sequences."""
 
     def near(self) -> Iterator[pa.Table]:
-        """Earlier ones, with all that may have a partner among the new ones of the other input."""
+        """Earlier ones, with all that may have a partner among the new ones of the other input, or that may be joined
+        without one now.
+        """
+
+    def far(self) -> Iterator[pa.Table]:
+        """Earlier ones, with all that may be partners of ``near`` ones of the other input, if that is an outer side."""
 
     def identities(self) -> Iterator[pa.Table]:
         """New and earlier ones, with all that may have the id of one of these."""
@@ -44,6 +49,9 @@ class ArchivedSide:
 
     def near(self) -> Iterator[pa.Table]:
         return self._read(self.step.near, self.plan.columns, 0, self.step.after)
+
+    def far(self) -> Iterator[pa.Table]:
+        return self._read(self.step.far, self.plan.columns, 0, self.step.after)
 
     def identities(self) -> Iterator[pa.Table]:
         return self._read(self.step.identities, self.plan.identity_columns, 0, self.step.up_to)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hourline_core.model.windows import HOURLY
 
 _HOUR = timedelta(hours=1)
-_FIRST = datetime.min.replace(tzinfo=UTC)
+FIRST_HOUR = datetime.min.replace(tzinfo=UTC)
+"""The first hour that Python has."""
 _LAST = HOURLY.assign(datetime.max.replace(tzinfo=UTC))
 
 Span = tuple[datetime, datetime]
@@ -38,10 +39,10 @@ def spans_near(spans: Sequence[Span], earlier: timedelta, later: timedelta) -> l
 
 
 def hour_at(hour: datetime, distance: timedelta) -> datetime:
-    """The hour (UTC) of the time at a ``distance`` from the start of ``hour``; the first or the last one there is, if
+    """The hour (UTC) of the time at a ``distance`` from ``hour``; the first or the last one there is, if
     that lies beyond Python's times.
     """
     try:
         return HOURLY.assign(hour + distance)
     except OverflowError:
-        return _FIRST if distance < timedelta(0) else _LAST
+        return FIRST_HOUR if distance < timedelta(0) else _LAST

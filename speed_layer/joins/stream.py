@@ -8,6 +8,7 @@ partition, whose offsets are sequences. So a start goes on behind the last micro
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -26,7 +27,7 @@ from speed_layer.intake.tasks import Evaluated
 from speed_layer.joins.gaps import gap_row, rows_before_gap
 from speed_layer.joins.inputs import new_rows, refresh, sequences_read
 from speed_layer.joins.plan import Input, JoinPlan
-from speed_layer.joins.step import SideStep, plan_step, split_rows
+from speed_layer.joins.step import Passed, SideStep, plan_step, split_rows
 from speed_layer.joins.tasks import join_events, number_of_parts
 from speed_layer.kafka.record_origin import Origin
 
@@ -142,14 +143,16 @@ class JoinedStream:
         return True
 
     def _join(self, read: Sequence[Sequence[ProgressRow]]) -> None:
-        step = plan_step(self._plan, self._inputs, read, self._after)
+        clock = self._clock_after(read)
+        passed = Passed(self._tables.clock.time, clock.time)
+        step = plan_step(self._plan, self._inputs, read, self._after, passed)
         parts = number_of_parts(step, self._spark.sparkContext.defaultParallelism)
         micro_batch = self._reader.read(
-            self._evaluate(step, parts),
+            self._evaluate(step, passed, parts),
             self._origin,
             {(one.source.name, 0): side.up_to + 1 for one, side in zip(self._inputs, step, strict=True)},
             self._sequence,
-            clock=self._clock_after(read),
+            clock=clock,
             bounds=TaskBounds(parts, small_rows=False),
         )
         with self._committing:
@@ -162,27 +165,33 @@ class JoinedStream:
         self._after = [side.up_to for side in step]
         self._sequence += 1
 
-    def _evaluate(self, step: tuple[SideStep, SideStep], parts: int) -> Evaluated:
-        if not any(side.new.slices for side in step):
+    def _evaluate(self, step: tuple[SideStep, SideStep], passed: Passed, parts: int) -> Evaluated:
+        if not any(files.slices for side in step for files in (side.new, side.near)):
             return pa.table({})
-        pairs = join_events(self._spark, self._tables.source, self._plan, step, parts, self._clock())
+        pairs = join_events(self._spark, self._tables.source, self._plan, step, passed, parts, self._clock())
         return self._reader.tasks.records.evaluate(pairs)
 
     def _clock_after(self, read: Sequence[Sequence[ProgressRow]]) -> SourceClock:
-        """The lesser of the clocks of the inputs, as far as they are read. An input without events holds it."""
+        """The lesser of the clocks of the inputs, as far as they are read. An input without events holds it. That of a
+        left or full join is behind by the time for which an event waits for partners: what it has passed is decided.
+        """
+        join = self._tables.source.join
+        wait = join.longest_wait if join else timedelta(0)
         clock, now = self._tables.clock, self._clock()
         known = []
         for one, rows in zip(self._inputs, read, strict=True):
             before = clock.of_partition((one.topic_id, 0), now)
             has_records = any(row.counts.records for row in rows)
-            shown = rows[-1].clock if rows else before.clock
+            shown = _moved_back(rows[-1].clock, wait) if rows else before.clock
             known.append(replace(before, clock=shown, arrived=now if has_records else before.arrived))
         return clock.after_records(known, behind=[of.address for of in known])
 
     def _pass_gap(self, place: int, rows: Sequence[ProgressRow]) -> None:
         """Pass a sequence of an input in which records were lost, and keep on record which pairs may be missing."""
         one, tables = self._inputs[place], self._tables
-        reach = (self._plan.after, self._plan.before)[place]
+        plan = self._plan
+        earlier = (plan.before, plan.after)[place] if plan.outer[1 - place] else timedelta(0)
+        reach = (earlier, (plan.after, plan.before)[place])
         topic = (one.topic_id, one.source.name)
         last = tables.progress.last_row()
         with self._committing:
@@ -201,3 +210,11 @@ class JoinedStream:
                 if not self._given_up:
                     self._idle.commit(self._sequence, ends)
             self._sequence += 1
+
+
+def _moved_back(clock: datetime | None, wait: timedelta) -> datetime | None:
+    """The ``clock`` before that time. A clock that would be before Python's times has shown nothing yet."""
+    try:
+        return clock and clock - wait
+    except OverflowError:
+        return None

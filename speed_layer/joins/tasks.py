@@ -32,6 +32,7 @@ from hourline_core.model.scratch_columns import (
     REASON,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
+    TAKEN_BACK,
     TOPIC,
     VALUE,
     VALUE_CRC,
@@ -40,7 +41,7 @@ from hourline_core.model.scratch_columns import (
 from speed_layer.joins.join_rows import AT, INPUT_SEQUENCE, SIDE, Joiner, Part
 from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import ArchivedSide
-from speed_layer.joins.step import SideStep
+from speed_layer.joins.step import Passed, SideStep
 
 _ROWS_OF_TASK = 100_000
 """With fewer events to read, a further task costs more than it saves: each of them reads all, and keeps its keys."""
@@ -71,6 +72,7 @@ _OWN = {
 class _Work:
     plan: JoinPlan
     step: tuple[SideStep, SideStep]
+    passed: Passed
     arrived: datetime
     parts: int
     schema: pa.Schema
@@ -78,7 +80,7 @@ class _Work:
 
 def number_of_parts(step: tuple[SideStep, SideStep], tasks: int) -> int:
     """The number of tasks, of at most ``tasks``, that a micro-batch is divided among."""
-    rows = sum(files.rows for side in step for files in (side.new, side.near))
+    rows = sum(files.rows for side in step for files in (side.new, side.near, side.far))
     return max(1, min(tasks, rows // _ROWS_OF_TASK))
 
 
@@ -92,22 +94,30 @@ def _take_none(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def join_events(
-    spark: SparkSession, source: Source, plan: JoinPlan, step: tuple[SideStep, SideStep], parts: int, arrived: datetime
+    spark: SparkSession,
+    source: Source,
+    plan: JoinPlan,
+    step: tuple[SideStep, SideStep],
+    passed: Passed,
+    parts: int,
+    arrived: datetime,
 ) -> DataFrame:
     """The pairs of a micro-batch of the joined ``source``, as ``validate`` gives events: in so many ``parts``. They
     ``arrived`` (UTC) when it was planned. An event with null in its key is a record that is not taken.
 
     A pair has the address of its later event's micro-batch: the name of that input, the partition 0, and its sequence.
-    Its place tells the pairs of one micro-batch apart.
+    Its place tells the pairs of one micro-batch apart. An event without a partner, or one that takes it back
+    (TAKEN_BACK), has that of the last sequence that is read of an input.
     """
     ddl = _ddl(source)
     schema = to_arrow_schema(cast(StructType, StructType.fromDDL(ddl)), timezone="UTC")
-    work = pickle.dumps(_Work(plan, step, arrived, parts, schema))
+    work = pickle.dumps(_Work(plan, step, passed, arrived, parts, schema))
     return spark.range(0, parts, 1, parts).mapInArrow(partial(_work, work), ddl)
 
 
 def _ddl(source: Source) -> str:
-    types = {**_OWN, **{name: source.fields[name].spark_type for name in source.event_fields}}
+    types = {**_OWN, **({TAKEN_BACK: "boolean"} if source.takes_back else {})}
+    types |= {name: source.fields[name].spark_type for name in source.event_fields}
     return ", ".join(f"`{name}` {spark_type}" for name, spark_type in types.items())
 
 
@@ -122,7 +132,7 @@ def _work(pickled: bytes, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 def _join(work: _Work, number: int) -> Iterator[pa.Table]:
     left, right = (ArchivedSide(plan, step) for plan, step in zip(work.plan.sides, work.step, strict=True))
     with connect() as connection:
-        joined = Joiner(connection, work.plan, Part(number, work.parts)).join(left, right)
+        joined = Joiner(connection, work.plan, Part(number, work.parts)).join(left, right, work.passed)
         places = 0
         for side, events in enumerate(joined.null_keys):
             sequences = np.repeat(list(events), list(events.values())).astype(np.int64)
@@ -132,10 +142,17 @@ def _join(work: _Work, number: int) -> Iterator[pa.Table]:
         for rows in joined.pairs:
             yield _as_validated(work, rows, places, number)
             places += len(rows)
+        read = next((place for place, side in enumerate(work.step) if side.up_to > side.after), 0)
+        for rows in joined.unmatched:
+            sides = pa.chunked_array([np.full(len(rows), read, np.int32)])
+            sequences = pa.chunked_array([np.full(len(rows), work.step[read].up_to)])
+            addressed = rows.append_column(SIDE, sides).append_column(INPUT_SEQUENCE, sequences)
+            yield _as_validated(work, addressed, places, number)
+            places += len(rows)
 
 
 def _as_validated(work: _Work, rows: pa.Table, places: int, number: int) -> pa.Table:
-    """Pairs, or events without a key, of which ``places`` came before from the part ``number``."""
+    """Pairs, or events without a partner or a key, of which ``places`` came before from the part ``number``."""
     size = len(rows)
     names = pa.array([side.source for side in work.plan.sides])
     micros, has_key = rows[AT].cast(pa.int64()), rows[AT].is_valid()

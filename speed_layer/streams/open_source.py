@@ -52,11 +52,11 @@ def open_source(
     fields_schema = nullable_schema(to_arrow_schema(fields.schema, timezone="UTC"))
     source_tables = open_source_tables(Layout.of(project), source, fields_schema, aggregations, clock)
     settings = project.settings.speed
-    sharing = sum(one.id is not None for one in project.sources.values())
+    sharing = sum(one.remembers_ids for one in project.sources.values())
     deduplicator = Deduplicator(
         source.id_horizon, bytes_of(settings.ids_in_memory) // max(sharing, 1), project.workspace
     )
-    if source.id and (time := source_tables.clock.time):
+    if source.remembers_ids and (time := source_tables.clock.time):
         address, since = Layout.of(project).events(source), time - source.id_horizon
         for archived in archived_id_hashes(spark, source, address, source_tables.events, since):
             deduplicator.remember(archived, time)

@@ -199,7 +199,8 @@ def test_whatever_the_split_and_the_order_and_compactions_between_the_result_is_
     check(source, numbered, tiles, totals)
 
 
-def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: Path) -> None:
+@pytest.mark.parametrize("metric", [METRIC, EXACT])
+def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(metric: Metric, tmp_path: Path) -> None:
     """The audit compares the values of an hour from its tiles with those from its totals."""
     faults = [
         ("_merge_sql", "", ""),  # none
@@ -213,7 +214,7 @@ def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: P
         tmp_path, [[(event, (n, 0)) for n, event in enumerate(events) if n // 4 == file] for file in (0, 1)]
     )
     source = SOURCE.model_copy(update={"id": None})
-    plans = make_plans(source, archive)
+    plans = make_plans(source, archive, metric)
     for sql, old, new in faults:
         right = getattr(fold_tiles, sql)
         wrong = partial(lambda right, old, new, *of: right(*of).replace(old, new), right, old, new)
@@ -221,8 +222,8 @@ def test_a_fault_in_a_fold_or_a_merge_makes_tiles_differ_from_totals(tmp_path: P
         with patch.object(fold_tiles, sql, wrong), patch.object(tables, "_ROWS", 1):
             tiles, totals = fold(plans, divide_archive(archive, WANTED, 2, by_id=False))
         with connect() as connection:
-            of_tiles = compute_totals(connection, METRIC, tiles)[HOURS[0]]
-            of_events = compute_totals(connection, without_sketches(METRIC), totals.rows)[HOURS[0]]
+            of_tiles = compute_totals(connection, metric, tiles)[HOURS[0]]
+            of_events = compute_totals(connection, without_sketches(metric), totals.rows)[HOURS[0]]
         differs = {name for name, value in of_events.items() if plain(value) != plain(of_tiles[name])}
         assert bool(differs) == bool(old), (sql, old)
     tasks._prepare.cache_clear()
@@ -247,7 +248,7 @@ def test_a_fault_in_the_choice_of_the_first_event_makes_its_numbers_differ(
     archive = write(tmp_path, [[(event, (n, 0)) for n, event in enumerate(events[at : at + 2])] for at in (0, 2)])
     plans = make_plans(SOURCE, archive)
 
-    def choose(connection: Any, rows: pa.Table) -> pa.Array:
+    def choose(connection: Any, rows: pa.Table, **how: bool) -> pa.Array:
         return pa.array([kept[number] for number in rows["big"].to_pylist()])
 
     tasks._prepare.cache_clear()

@@ -106,6 +106,10 @@ def test_a_join_of_a_joined_source_has_the_fields_of_all_whatever_the_order_of_t
             "join.kind: is not a known key",
         ),
         (
+            "join: {left: order, right: payment, on: {order_id: of_order}, within: 1h, type: right}",
+            "join.type: got 'right', allowed",
+        ),
+        (
             "topic: paid\njoin: {left: order, right: payment, on: {order_id: of_order}, within: 1h}",
             "sources/paid.yaml:1: topic: got it beside `join`, whose events are made of those of its inputs: leave topic out",
         ),
@@ -125,6 +129,47 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path, paid: str, said: str) 
         declared(tmp_path, paid=paid + "\n")
     assert said in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
+
+
+LEFT = "join: {left: order, right: payment, on: {order_id: of_order}, within: {before: 10m, after: 1h}, type: left}\n"
+
+
+def test_fields_that_an_event_without_a_partner_lacks_may_be_null(tmp_path: Path) -> None:
+    required = FILES["sources/payment.yaml"].replace("of_order: long", "of_order: {type: long, required: true}")
+    left = declared(tmp_path / "left", paid=LEFT, payment=required).sources["paid"]
+    assert set(left.required_fields) == {"order_event_time", "order_order_id"}
+    assert (left.id, left.fields["unmatched"].type) == ("unmatched", "string")
+    assert left.join is not None
+    assert left.join.longest_wait == timedelta(hours=1)
+    full = declared(tmp_path / "full", paid=LEFT.replace("left}", "full}"), payment=required).sources["paid"]
+    assert full.required_fields == ()
+    inner = declared(tmp_path / "inner", paid=LEFT.replace("left}", "inner}")).sources["paid"]
+    assert "unmatched" not in inner.fields
+    assert inner.join is not None
+    assert inner.join.longest_wait == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("id: order_order_id", "id: got it beside a left join, whose events without a partner have an id of their own"),
+        (
+            "idle: 15m",
+            "idle: got it beside a left join, which waits for the clocks of both inputs: declare idle in these",
+        ),
+        ("derived: {unmatched: '1'}", "'unmatched' of 'paid' itself is the name of a field"),
+    ],
+)
+def test_what_a_left_join_cannot_have_is_refused(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        declared(tmp_path, paid=f"{LEFT}{more}\n")
+    assert said in str(refused.value)
+
+
+def test_a_join_of_events_that_may_be_taken_back_is_refused(tmp_path: Path) -> None:
+    also = "join: {left: paid, right: order, on: {order_order_id: order_id}, within: 1h}\n"
+    with pytest.raises(DeclarationError, match="got 'paid', whose events without a partner may be taken back"):
+        declared(tmp_path, paid=LEFT, again=also)
 
 
 def test_a_circle_of_joins_is_refused_with_the_way(tmp_path: Path) -> None:
@@ -164,6 +209,10 @@ def test_tests_of_metrics_over_a_joined_source_are_refused(tmp_path: Path) -> No
         ({"payment": FILES["sources/payment.yaml"].replace("paid: double", "paid: double, more: string")}, []),
         ({"order": dedent(FILES["sources/order.yaml"]) + "grace: 2h\ndescription: all of them\n"}, []),
         ({"paid": FILES["sources/paid.yaml"].replace("1h", "2h")}, ["join"]),
+        (
+            {"paid": FILES["sources/paid.yaml"].replace("  left: order", "  type: left\n          left: order")},
+            ["join"],
+        ),
         ({"order": FILES["sources/order.yaml"].replace("id: order_id", "id: customer")}, ["fields", "id"]),
         ({"order": dedent(FILES["sources/order.yaml"]) + "where: amount > 1\n"}, ["fields", "where"]),
         ({"order": dedent(FILES["sources/order.yaml"]) + "ahead: 2h\n"}, ["ahead"]),

@@ -1,10 +1,11 @@
-"""The join of new and archived events of two inputs, beside nested loops over all events."""
+"""The join of new and archived events of two inputs, beside nested loops over all events; also of those without a partner."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from hypothesis import given
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from hourline_core.compute.worker_database import connect
 from hourline_core.ledger.layout import TIMESTAMP
-from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE
+from hourline_core.model.join import UNMATCHED
+from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE, TAKEN_BACK
 from speed_layer.joins.join_rows import AT, INPUT_SEQUENCE, SIDE, Joiner, Part
 from speed_layer.joins.plan import ADDRESS, JoinPlan, SidePlan
+from speed_layer.joins.step import Passed
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 COLUMNS = {
@@ -63,6 +66,9 @@ class Held:
 
     def near(self) -> Iterator[pa.Table]:
         return self._tables(lambda event: event.sequence <= self.after)
+
+    def far(self) -> Iterator[pa.Table]:
+        return self.near()
 
     def identities(self) -> Iterator[pa.Table]:
         return self._tables(lambda event: event.sequence <= self.up_to)
@@ -162,8 +168,8 @@ def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ig
     for step in [*steps, (12, 12)]:
         up_to = (read[0] + step[0], read[1] + step[1])
         for number in range(parts):
-            sides = [Held(both[n], read[n], up_to[n], recognised[n]) for n in (0, 1)]
-            joined = Joiner(connect(), plan, Part(number, parts)).join(*sides)
+            one, other = (Held(both[n], read[n], up_to[n], recognised[n]) for n in (0, 1))
+            joined = Joiner(connect(), plan, Part(number, parts)).join(one, other, Passed())
             nulls += sum(sum(of.values()) for of in joined.null_keys)
             for row in [row for table in joined.pairs for row in table.to_pylist()]:
                 assert read[row[SIDE]] < row[INPUT_SEQUENCE] <= up_to[row[SIDE]]
@@ -175,6 +181,80 @@ def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ig
         assert nulls == sum(event.key is None for of in counted for event in of)
 
 
+def rows_of(tables: Iterator[pa.Table]) -> list[dict[str, Any]]:
+    return [row for table in tables for row in table.to_pylist()]
+
+
+@given(
+    left=events,
+    right=events,
+    of_left=sizes,
+    of_right=sizes,
+    steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 90)), max_size=6),
+    first=st.none() | st.integers(0, 200),
+    before=st.integers(0, 90),
+    after=st.integers(0, 90),
+    parts=st.integers(1, 3),
+    identity=st.booleans(),
+    where=st.booleans(),
+    full=st.booleans(),
+)
+def test_after_each_step_the_events_without_a_partner_are_those_that_the_clock_has_passed(  # type: ignore[no-untyped-def]
+    left, right, of_left, of_right, steps, first, before, after, parts, identity, where, full
+) -> None:
+    both = (arrived(left, of_left), arrived(right, of_right))
+    counted = [counting(held, identity=identity, where=where) for held in both]
+    plan = JoinPlan(
+        (side("l", identity=identity, where=where), side("r", identity=identity, where=where)),
+        ["l_v", "l_at", "r_v", "r_at", UNMATCHED],
+        timedelta(minutes=before),
+        timedelta(minutes=after),
+        (True, full),
+    )
+
+    def are_partners(one: Event, other: Event) -> bool:
+        within = one.minutes - before <= other.minutes <= one.minutes + after
+        return one.key is not None and one.key == other.key and within
+
+    balance, told, read, clock = Counter[str](), Counter[tuple[str, bool]](), (0, 0), None
+    for *step, further in [*steps, (12, 12, 0)]:
+        up_to = (read[0] + step[0], read[1] + step[1])
+        now = (first if clock is None else clock + further) if all(up_to) else None
+        passed = Passed(*(None if m is None else BEGIN + timedelta(minutes=m) for m in (clock, now)))
+        for number in range(parts):
+            one, other = (Held(both[n], read[n], up_to[n]) for n in (0, 1))
+            joined = Joiner(connect(), plan, Part(number, parts)).join(one, other, passed)
+            pairs, unmatched = rows_of(joined.pairs), rows_of(joined.unmatched)
+            balance.update(f"{row['l_v']} {row['l_at']} {row['r_v']} {row['r_at']}" for row in pairs)
+            for row in unmatched:
+                told[row[UNMATCHED], row[TAKEN_BACK]] += 1
+                balance[row[UNMATCHED]] += -1 if row[TAKEN_BACK] else 1
+                of = next(
+                    e
+                    for n, e in [(0, e) for e in both[0]] + [(1, e) for e in both[1]]
+                    if row[UNMATCHED] == f"{'lr'[n]}:t:0:{e.number}:0"
+                )
+                assert row[AT] == (of.at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+                assert of.value in (row.get("l_v"), row.get("r_v"))
+            assert not joined.null_keys[0]
+            assert not (full and joined.null_keys[1])
+        read, clock = up_to, now if now is not None else clock
+        there = [[event for event in of if event.sequence <= up_to[n]] for n, of in enumerate(counted)]
+        wanted = Counter(
+            f"{one.value} {one.at} {other.value} {other.at}"
+            for one, other in product(*there)
+            if are_partners(one, other)
+        )
+        for n, sign in enumerate("lr"[: 1 + full]):
+            for event in there[n]:
+                met = any(are_partners(*((event, o) if n == 0 else (o, event))) for o in there[1 - n])
+                if not met and clock is not None and event.minutes < clock:
+                    wanted[f"{sign}:t:0:{event.number}:0"] += 1
+        assert +balance == wanted
+        assert not -balance
+    assert max(told.values(), default=1) == 1
+
+
 def test_the_same_pairs_come_in_the_same_order_each_time() -> None:
     both = [arrived([(n, 1, None, n) for n in range(12)], [3] * 12) for _ in "lr"]
     plan = JoinPlan(
@@ -183,7 +263,8 @@ def test_the_same_pairs_come_in_the_same_order_each_time() -> None:
     )  # fmt: skip
 
     def pairs() -> list[dict[str, int]]:
-        joined = Joiner(connect(), plan).join(*(Held(held, 2, 4) for held in both))
+        one, other = (Held(held, 2, 4) for held in both)
+        joined = Joiner(connect(), plan).join(one, other, Passed())
         return [row for table in joined.pairs for row in table.to_pylist()]
 
     once = pairs()

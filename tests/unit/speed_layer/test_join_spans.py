@@ -6,7 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.joins.spans import merge_spans, spans_near, spans_of
+from speed_layer.joins.spans import FIRST_HOUR, merge_spans, spans_near, spans_of
+from speed_layer.joins.step import Passed
 
 HOUR = timedelta(hours=1)
 START = datetime(2024, 5, 6, tzinfo=UTC)
@@ -45,3 +46,20 @@ def test_the_spans_end_where_times_end() -> None:
         (LAST - far, LAST),
     ]
     assert spans_near([(FIRST, LAST)], timedelta(0), timedelta(0)) == [(FIRST, LAST)]
+
+
+def test_a_clock_passes_the_hours_from_that_before_to_its_own() -> None:
+    eight = datetime(2026, 3, 2, 8, tzinfo=UTC)
+    half_past, later = eight + timedelta(minutes=30), eight + timedelta(hours=2, minutes=1)
+    assert Passed(half_past, later).hours == [(eight, eight + timedelta(hours=2))]
+    assert Passed(half_past, half_past).hours == ()
+    assert Passed(None, None).hours == ()
+    assert Passed(None, later).hours == [(FIRST_HOUR, eight + timedelta(hours=2))]
+
+
+def test_what_the_clock_has_not_entered_needs_no_partners() -> None:
+    eight = datetime(2026, 3, 2, 8, tzinfo=UTC)
+    hour = timedelta(hours=1)
+    spans = [(eight - hour, eight + hour), (eight + 3 * hour, eight + 4 * hour)]
+    assert Passed(None, eight + timedelta(minutes=1)).up_to_now(spans) == [(eight - hour, eight)]
+    assert Passed(None, None).up_to_now(spans) == ()
