@@ -13,7 +13,7 @@ import pytest
 
 import serving_layer
 from hourline_core.ledger.progress import Progress
-from hourline_core.ledger.progress_rows import ProgressRow
+from hourline_core.ledger.progress_rows import ProgressRow, TakenBack
 from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import BatchSettings, Settings
 from hourline_core.model.hours import HOUR
@@ -42,15 +42,19 @@ VIEWS = [
 
 
 class TimedTables(BareTables):
-    """Micro-batches some minutes apart, of which those that ``late`` says bring late events."""
+    """Micro-batches some minutes apart, of which those that ``late`` says bring late events, and those of ``taking``
+    take some back.
+    """
 
     late: frozenset[int] = frozenset()
+    taking: frozenset[int] = frozenset()
 
     def _progress(self, batch: list[int]) -> ProgressRow:
         row = super()._progress(batch)
         moment = BASE + timedelta(minutes=MINUTES * self.sequence)
         hours = tuple(replace(of, late=of.events if self.sequence in self.late else 0) for of in row.hours)
-        return replace(row, started=moment, finished=moment + timedelta(seconds=1), hours=hours)
+        back = tuple(TakenBack(of.hour, 1) for of in hours if self.sequence in self.taking)
+        return replace(row, started=moment, finished=moment + timedelta(seconds=1), hours=hours, taken_back=back)
 
 
 def answers(tables: BareTables) -> dict[str, list[Any]]:
@@ -124,9 +128,10 @@ def test_whoever_asks_hears_the_same(seed: int, tmp_path: Path) -> None:
     assert summed_up > 10
 
 
-def test_an_hour_has_one_row_and_what_is_told_apart_keeps_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", ["late", "taking"])
+def test_an_hour_has_one_row_and_what_is_told_apart_keeps_its_own(apart: str, tmp_path: Path) -> None:
     tables = TimedTables(tmp_path, [0] * 40)
-    tables.late = frozenset({3})
+    setattr(tables, apart, frozenset({3}))
     tables.start()
     for _ in range(20):
         tables.micro_batch(2)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts, to_arrow
+from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts, TakenBack, to_arrow
 from hourline_core.model import EventTime, Field, Source
+from hourline_core.model.join import Join, Within
 from hourline_core.sql.database import connect
 from hourline_core.sql.long_silences import long_silences_sql
-from hourline_core.sql.progress import source_hours_sql
+from hourline_core.sql.progress import last_taken_back_sql, source_hours_sql
 from tests.support.examples import examples
 
 HOUR = timedelta(hours=1)
@@ -141,3 +142,22 @@ def test_one_record_with_a_wrong_year_makes_a_month_of_hours_and_no_more(databas
     assert len(hours) == 2 + 31 * 24
     assert max(hours) == BASE + 400_000 * HOUR
     assert found_silences(database) == [(BASE + 745 * HOUR, BASE + 399_999 * HOUR, 399_254, "final")]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batches=st.lists(st.lists(st.integers(0, 5), max_size=3), min_size=1, max_size=6), sequence=st.integers(0, 7))
+def test_the_last_micro_batch_that_took_events_of_an_hour_back(
+    database: duckdb.DuckDBPyConnection, batches: list[list[int]], sequence: int
+) -> None:
+    join = Join(left="a", right="b", on={"n": "n"}, within=Within(after=HOUR), type="left")
+    source = SOURCE.model_copy(update={"topic": None, "join": join})
+    taken = [tuple(TakenBack(BASE + number * HOUR, 1) for number in set(batch)) for batch in batches]
+    finished = [
+        ProgressRow(number, "id", "a", (), RecordCounts(), (), (), BASE, BASE, BASE, taken_back=back)
+        for number, back in enumerate(taken, start=1)
+    ]
+    database.register("_progress", to_arrow(finished))
+    database.execute("CREATE OR REPLACE VIEW hourline.progress_clicks AS FROM _progress")
+    last = {BASE + n * HOUR: of for of, batch in enumerate(batches[:sequence], start=1) for n in batch}
+    assert dict(database.execute(last_taken_back_sql(source, sequence)).fetchall()) == last
+    assert not database.execute(last_taken_back_sql(SOURCE, sequence)).fetchall()
