@@ -14,13 +14,14 @@ import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.ValueJoiner;
 
 /**
- * Joins two streams by their keys, in Kafka Streams without a broker: an inner join with its default stores.
+ * Joins two streams by their keys, in Kafka Streams without a broker: an inner, left or outer join with its default stores.
  *
- * Arguments: a file, and a folder for the state. Each line of the file is a case, in two parts with a tab between them: `BEFORE,AFTER,GRACE`, and
+ * Arguments: a file, and a folder for the state. Each line of the file is a case, in two parts with a tab between them: `BEFORE,AFTER,GRACE,KIND`, and
  * the events in the order in which they come: SIDE:KEY@TIME, where the side is `left` or `right`, and without a key for null. All times are
- * milliseconds. A line of the answer: number of the case, those of the left and of the right event in this order, time of the pair.
+ * milliseconds. A line of the answer: number of the case, those of the left and of the right event in this order (or null), time of the pair.
  */
 public class StreamsPairs {
     public static void main(String[] arguments) throws Exception {
@@ -37,7 +38,14 @@ public class StreamsPairs {
         KStream<String, String> left = builder.stream("left", Consumed.with(strings, strings));
         KStream<String, String> right = builder.stream("right", Consumed.with(strings, strings));
         var within = JoinWindows.ofTimeDifferenceAndGrace(Duration.ZERO, duration(windows[2])).before(duration(windows[0])).after(duration(windows[1]));
-        left.join(right, (one, other) -> one + "," + other, within, StreamJoined.with(strings, strings, strings)).to("pairs", Produced.with(strings, strings));
+        ValueJoiner<String, String, String> both = (one, other) -> one + "," + other;
+        var stores = StreamJoined.with(strings, strings, strings);
+        KStream<String, String> pairs = switch (windows[3]) {
+            case "left" -> left.leftJoin(right, both, within, stores);
+            case "outer" -> left.outerJoin(right, both, within, stores);
+            default -> left.join(right, both, within, stores);
+        };
+        pairs.to("pairs", Produced.with(strings, strings));
 
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "pairs");

@@ -24,6 +24,8 @@ set-up leaves them to their tests.
 """
 Pair = tuple[int, int, int]
 """The numbers of a left and a right event in the order in which all come, and the time in milliseconds since 1970."""
+Alone = tuple[int, int]
+"""The number of an event without a partner, and the time in milliseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class JoinWindows:
     before: int
     after: int
     grace: int
+    kind: Literal["inner", "left", "outer"] = "inner"
 
 
 @contextmanager
@@ -99,13 +102,24 @@ def join_streams(cases: Sequence[tuple[JoinWindows, Sequence[SideEvent]]]) -> li
     """For each case, the pairs of an inner join of two streams. A case has the events in the order in which they come.
     Keys have no spaces, tabs, commas, colons and at-signs.
     """
-    found: list[list[Pair]] = [[] for _ in cases]
+    return [pairs for pairs, _ in join_streams_outer(cases)]
+
+
+def join_streams_outer(
+    cases: Sequence[tuple[JoinWindows, Sequence[SideEvent]]],
+) -> list[tuple[list[Pair], list[Alone]]]:
+    """The same for joins of any kind, with the events that come without a partner."""
+    found: list[tuple[list[Pair], list[Alone]]] = [([], []) for _ in cases]
     lines = (
-        f"{of.before},{of.after},{of.grace}\t{' '.join(f'{event.side}:{_text(event)}' for event in events)}"
+        f"{of.before},{of.after},{of.grace},{of.kind}\t{' '.join(f'{event.side}:{_text(event)}' for event in events)}"
         for of, events in cases
     )
     for number, left, right, time in _ask("StreamsPairs", WITH_ROCKSDB, lines):
-        found[int(number)].append((int(left), int(right), int(time)))
+        pairs, alone = found[int(number)]
+        if "null" in (left, right):
+            alone.append((int(right if left == "null" else left), int(time)))
+        else:
+            pairs.append((int(left), int(right), int(time)))
     return found
 
 

@@ -4,7 +4,9 @@ The difference is by design. docs/concepts/compared-with.md has its numbers.
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import NamedTuple
@@ -14,7 +16,15 @@ import pytest
 import serving_layer
 from batch_layer.plan import plan_range
 from batch_layer.recompute import recompute
-from benchmarks.peers.streams import WITH_ROCKSDB, JoinWindows, Pair, SideEvent, join_streams
+from benchmarks.peers.streams import (
+    WITH_ROCKSDB,
+    Alone,
+    JoinWindows,
+    Pair,
+    SideEvent,
+    join_streams,
+    join_streams_outer,
+)
 from hourline import Project
 from hourline_core.model.hours import HourRange
 from tests.support.kafka_streams import iso_time, milliseconds, skip_without, stated_numbers
@@ -25,6 +35,7 @@ pytestmark = pytest.mark.heavy
 
 BASE = datetime(2026, 3, 2, tzinfo=UTC)
 HOURS, EVENTS = 8, 360
+CLOSED = milliseconds(BASE + timedelta(hours=HOURS + 5))
 MINUTE = milliseconds(timedelta(minutes=1))
 WITHIN = JoinWindows(20 * MINUTE, 40 * MINUTE, 30 * MINUTE)
 WITH_ANY_GRACE = JoinWindows(WITHIN.before, WITHIN.after, milliseconds(timedelta(days=9)))
@@ -51,6 +62,16 @@ FILES = {
         join: {left: ordered, right: paid, on: product, within: {before: 20m, after: 40m}}
         grace: 0s
         """,
+    "sources/all.yaml": """
+        join: {left: ordered, right: paid, on: product, within: {before: 20m, after: 40m}, type: full}
+        grace: 0s
+        """,
+    "metrics/alone.yaml": """
+        source: all
+        dimensions: {number: "coalesce(ordered_number, paid_number)", moment: event_time}
+        where: unmatched IS NOT NULL
+        measures: {events: count}
+        """,
     "metrics/met.yaml": """
         source: both
         dimensions: {left_number: ordered_number, right_number: paid_number, later: event_time}
@@ -64,6 +85,8 @@ class Pairs(NamedTuple):
 
     provisional: list[Pair]
     final: list[Pair]
+    alone: list[Alone]
+    """The events of a full join without a partner, in final."""
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +129,19 @@ def by_kafka_streams(events: list[SideEvent]) -> tuple[list[Pair], list[Pair]]:
 
 
 @pytest.fixture(scope="module")
+def alone_by_kafka_streams(events: list[SideEvent]) -> list[list[Alone]]:
+    """The events without a partner of an outer join, with the grace, and with one that is longer than all. At the end,
+    the windows of all events close.
+    """
+    skip_without(WITH_ROCKSDB)
+    graces = (WITHIN, WITH_ANY_GRACE)
+    after = milliseconds(BASE + timedelta(days=20))
+    closing = [SideEvent("closing", after, side) for side in ("left", "right")]
+    found = join_streams_outer([(replace(of, kind="outer"), [*events, *closing]) for of in graces])
+    return [sorted(one for one in alone if one[0] < len(events)) for _, alone in found]
+
+
+@pytest.fixture(scope="module")
 def by_hourline(events: list[SideEvent], kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Pairs:
     sent = StackProject(write_project(tmp_path_factory.mktemp("shop"), FILES), kafka, {})
     for side, source in (("left", "ordered"), ("right", "paid")):
@@ -117,16 +153,21 @@ def by_hourline(events: list[SideEvent], kafka: str, tmp_path_factory: pytest.Te
                 if event.side == side
             ),
         )
+        # With these, the clock passes the interval behind all others.
+        sent.send(source, ({"number": -1, "product": source, "at": iso_time(CLOSED + step)} for step in range(6)))
     sent.drain()
     assert sent.last_sequence("both") > 1, "all was joined in one micro-batch"
     provisional = read(sent.project)
     everything = HourRange(BASE, BASE + timedelta(hours=HOURS))
-    # The last hour is open, since nothing follows it.
     recompute(sent.project, plan_range(sent.project, everything))
     with serving_layer.connect(sent.project) as connection:
-        states = connection.sql("SELECT DISTINCT state FROM hours WHERE name = 'met'").fetchall()
+        asked = f"SELECT DISTINCT state FROM hours WHERE name = 'met' AND hour < '{everything.end.isoformat()}'"
+        states = connection.sql(asked).fetchall()
     assert states == [("final",)]
-    return Pairs(provisional, read(sent.project))
+    with serving_layer.connect(sent.project) as connection:
+        alone = connection.sql("SELECT number, moment, events FROM alone WHERE number >= 0").fetchall()
+    assert {events for *_, events in alone} == {1}
+    return Pairs(provisional, read(sent.project), sorted((number, milliseconds(at)) for number, at, _ in alone))
 
 
 def test_all_pairs_of_nested_loops_are_joined_in_both_layers(nested: list[Pair], by_hourline: Pairs) -> None:
@@ -147,6 +188,41 @@ def test_kafka_streams_lacks_just_the_pairs_of_which_it_has_forgotten_a_partner(
     in_time, _ = by_kafka_streams
     assert in_time == [pair for pair in by_hourline.final if not is_forgotten(events, pair)]
     assert all(is_late(events, pair) for pair in set(by_hourline.final) - set(in_time))
+
+
+def test_the_events_without_a_partner_are_those_of_nested_loops(
+    events: list[SideEvent], nested: list[Pair], by_hourline: Pairs
+) -> None:
+    met = {number for left, right, _ in nested for number in (left, right)}
+    assert by_hourline.alone == [(number, one.time) for number, one in enumerate(events) if number not in met]
+
+
+def test_kafka_streams_has_these_and_those_whose_partner_came_too_late(
+    events: list[SideEvent], alone_by_kafka_streams: list[list[Alone]], by_hourline: Pairs
+) -> None:
+    truly = set(by_hourline.alone)
+    in_time, ever = map(set, alone_by_kafka_streams)
+    assert in_time > truly
+    assert ever >= truly
+    # With a grace that is longer than all, it does not tell events of one side, key and time apart.
+    twins = Counter(events)
+    assert all(twins[events[number]] > 1 for number, _ in ever - truly)
+
+
+def test_the_page_has_the_numbers_of_events_without_a_partner(
+    alone_by_kafka_streams: list[list[Alone]], by_hourline: Pairs
+) -> None:
+    in_time, ever = alone_by_kafka_streams
+    truly = set(by_hourline.alone)
+    assert len(set(in_time)) == len(in_time)
+    numbers = {
+        "events without a partner of Hourline, final": len(truly),
+        "events without a partner of Kafka Streams": len(in_time),
+        "those that have a partner": len(set(in_time) - truly),
+        "those with a partner, of a grace that is longer than all": len(set(ever) - truly),
+    }
+    assert min(numbers.values()) > 0
+    assert stated_numbers("Events without a partner") == numbers
 
 
 def test_the_page_has_the_numbers_of_the_differences(
