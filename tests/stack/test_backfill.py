@@ -24,10 +24,11 @@ HOURS = 6
 RANGE = ["--from", hour_text(parcels.BEGIN), "--to", hour_text(parcels.BEGIN + timedelta(hours=HOURS))]
 
 
+@pytest.mark.parametrize("native", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_range_killed_beside_the_stream_is_recomputed_once(
-    kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    native: bool, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = parcels.make(tmp_path, kafka, topic="backfill", few=True)
+    project = parcels.make(tmp_path, kafka, topic=f"backfill_{native}".lower(), few=True, native=native)
     with (project.root / "hourline.yaml").open("a") as settings:
         settings.write("batch: {hours_per_job: 2}\n")
     monkeypatch.setenv("KAFKA", kafka)

@@ -15,10 +15,14 @@ pytestmark = pytest.mark.heavy
 
 # test_backfill.py kills it once.
 @pytest.mark.long
+@pytest.mark.parametrize("native", [True, False])
 def test_a_recompute_killed_where_it_publishes(
-    finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    native: bool, kafka: str, finished_project: StackProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = finished_project.copy(tmp_path)
+    if native:
+        project = parcels.make_finished(tmp_path, kafka, topic="finished_native", native=True)
+    else:
+        project = finished_project.copy(tmp_path)
     for place in ("after overwrite final", "after restore final"):
         monkeypatch.setenv("HOURLINE_FAILPOINT", f"kill {place}")
         with SpeedProcess(project, command="recompute") as process:

@@ -226,9 +226,11 @@ def keep_few(files: Mapping[str, str], kept: Sequence[str] = FEW) -> dict[str, s
     }
 
 
-def make_finished(root: Path, kafka: str, topic: str, partitions: int = 3, *, few: bool = False) -> StackProject:
+def make_finished(
+    root: Path, kafka: str, topic: str, partitions: int = 3, *, few: bool = False, native: bool = False
+) -> StackProject:
     """The project in ``root`` with hours of every state: some are recomputed, and one of these is revised since."""
-    project = make(root, kafka, topic, partitions=partitions, few=few)
+    project = make(root, kafka, topic, partitions=partitions, few=few, native=native)
     project.send("scans", scans(project.random, 400, first_hour=0, hours=5))
     project.drain()
     project.recompute()
