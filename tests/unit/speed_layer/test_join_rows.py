@@ -255,6 +255,23 @@ def test_after_each_step_the_events_without_a_partner_are_those_that_the_clock_h
     assert max(told.values(), default=1) == 1
 
 
+def test_an_event_is_taken_back_by_its_first_partner_alone() -> None:
+    orders = [Event(1, 0, 1, None, 7, 100)]
+    payments = [Event(sequence, 0, 1, None, sequence, 100 + sequence) for sequence in (2, 3)]
+    plan = JoinPlan(
+        (side("l", identity=False, where=False), side("r", identity=False, where=False)),
+        ["l_v", "r_v", UNMATCHED], timedelta(hours=1), timedelta(hours=1), (True, False),
+    )  # fmt: skip
+    passed = Passed(BEGIN + timedelta(minutes=1), BEGIN + timedelta(minutes=1))
+    taken_back, pairs = [], []
+    for step in (2, 3):
+        joined = Joiner(connect(), plan).join(Held(orders, 1, 1), Held(payments, step - 1, step), passed)
+        pairs += [(row["l_v"], row["r_v"]) for row in rows_of(joined.pairs)]
+        taken_back += [(step, row[TAKEN_BACK]) for row in rows_of(joined.unmatched)]
+    assert pairs == [(7, 2), (7, 3)]
+    assert taken_back == [(2, True)]
+
+
 def test_the_same_pairs_come_in_the_same_order_each_time() -> None:
     both = [arrived([(n, 1, None, n) for n in range(12)], [3] * 12) for _ in "lr"]
     plan = JoinPlan(
