@@ -30,7 +30,7 @@ from hourline_core.runtime.lease import lease_holder, turn
 from serving_layer.reports.recomputing import report_recomputing
 from tests.support import day_of_new_york, parcels
 from tests.support.day_of_new_york import see_the_day_restated
-from tests.support.scheduled_project import Scheduled, maintains, wait_for
+from tests.support.scheduled_project import RunningAirflow, Scheduled, maintains, wait_for
 from tests.support.speed_process import SpeedProcess, alive, descendants, wait_until
 from tests.support.stack_project import StackProject
 
@@ -231,7 +231,7 @@ def kill(task: dict[str, Any]) -> dict[str, Any]:
     return task
 
 
-def see_it_tried_again(scheduled: Scheduled, task: dict[str, Any]) -> None:
+def see_it_tried_again(scheduled: RunningAirflow, task: dict[str, Any]) -> None:
     def tried_again() -> bool:
         path = f"dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
         again = scheduled.api.get(path)

@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hourline_core.model import Project
 from hourline_core.runtime.airflow.api import AirflowApi
 from hourline_core.runtime.airflow.stack import address_note
 from tests.support.speed_process import PATIENCE, descendants
 from tests.support.stack_project import StackProject
 
 
-class Scheduled:
-    """A project whose Airflow runs."""
+class RunningAirflow:
+    """The Airflow of a project."""
 
-    def __init__(self, stack: StackProject, url: str) -> None:
-        self.stack = stack
-        self.project = stack.project
-        self.api = AirflowApi(self.project, url, timeout_seconds=PATIENCE)
-        self.name = self.project.name
+    def __init__(self, project: Project, url: str) -> None:
+        self.project = project
+        self.api = AirflowApi(project, url, timeout_seconds=PATIENCE)
+        self.name = project.name
 
     def dag(self, name: str) -> str:
         return f"{self.name}.{name}"
@@ -44,15 +44,6 @@ class Scheduled:
             (one for one in running if one["task_id"] == "recompute" and one["pid"] and has_java(one["pid"])), None
         )
 
-    def covered(self) -> dict[datetime, str]:
-        """The hours that were recomputed: final, or blocked in a metric."""
-        rows = self.stack.table("coverage", "") if Path(f"{self.project.tables}/coverage").exists() else []
-        return {
-            row["hour"]: "blocked" if row["staged"] is not None else "final"
-            for row in sorted(rows, key=lambda r: r["staged"] or -1)
-            if row["hour"]
-        }
-
     def told(self, metric: str) -> set[str]:
         """The hours of a metric that its asset has told of."""
         return set(self.times_told(metric))
@@ -63,8 +54,13 @@ class Scheduled:
         # The pattern finds the asset of its windows, too, and either may come first.
         found = self.api.get("assets", name_pattern=name)["assets"]
         [asset] = [one["id"] for one in found if one["name"] == name]
-        events = self.api.get("assets/events", asset_id=asset, limit=200)["asset_events"]
-        return Counter(event["partition_key"] for event in events)
+        told: Counter[str] = Counter()
+        # Airflow gives at most a hundred at a time.
+        while events := self.api.get(
+            "assets/events", asset_id=asset, order_by="timestamp", limit=100, offset=told.total()
+        )["asset_events"]:
+            told.update(event["partition_key"] for event in events)
+        return told
 
     def trigger(self, dag: str, parameters: dict[str, Any]) -> str:
         """Trigger a DAG as a person does in the UI, which proposes a logical date; returns the id of the run."""
@@ -85,11 +81,18 @@ class Scheduled:
         cleared = {"dry_run": False, "only_failed": False, "dag_run_id": run, "task_ids": [task]}
         self.api.post(f"dags/{dag}/clearTaskInstances", {**cleared, "include_downstream": True})
 
-    def backfill(self, first: str, last: str | None = None, *, dag: str = "backfill") -> None:
-        """Have Airflow backfill days or months, also those that it has backfilled before, the newest first."""
+    def backfill(self, first: str, last: str | None = None, *, dag: str = "backfill", again: bool = True) -> str:
+        """Have Airflow backfill days or months, the newest first; with ``again``, also those that it has backfilled
+        before. Returns where the API has the backfill.
+        """
         dates = {"from_date": f"{first}T00:00:00Z", "to_date": f"{last or first}T00:00:00Z", "max_active_runs": 1}
-        again = {"reprocess_behavior": "completed", "run_backwards": True}
-        self.api.post("backfills", {"dag_id": self.dag(dag), **again, **dates})
+        how = {"reprocess_behavior": "completed" if again else "none", "run_backwards": True}
+        made = self.api.post("backfills", {"dag_id": self.dag(dag), **how, **dates})
+        return f"backfills/{made['id']}"
+
+    def await_backfill(self, path: str) -> None:
+        """Wait until Airflow says that a backfill has ended, which is some time after its last run."""
+        wait_for(lambda: self.api.get(path)["completed_at"], f"{path} does not end")
 
     def working(self, dag: str, run: str, task: str, does: Callable[[int], bool]) -> dict[str, Any]:
         """The task, once its process ``does`` what it is there for."""
@@ -115,6 +118,23 @@ class Scheduled:
 
         wait_for(look, "no recompute runs")
         return found[0]
+
+
+class Scheduled(RunningAirflow):
+    """A project on the real broker whose Airflow runs."""
+
+    def __init__(self, stack: StackProject, url: str) -> None:
+        super().__init__(stack.project, url)
+        self.stack = stack
+
+    def covered(self) -> dict[datetime, str]:
+        """The hours that were recomputed: final, or blocked in a metric."""
+        rows = self.stack.table("coverage", "") if Path(f"{self.project.tables}/coverage").exists() else []
+        return {
+            row["hour"]: "blocked" if row["staged"] is not None else "final"
+            for row in sorted(rows, key=lambda r: r["staged"] or -1)
+            if row["hour"]
+        }
 
 
 def has_java(pid: int) -> bool:
