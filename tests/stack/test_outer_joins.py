@@ -215,6 +215,9 @@ def test_events_without_a_partner_are_joined_and_taken_back(kafka: str, tmp_path
     shop.send("payments", *shop.some("payments", 5, (0, 4)))
     shop.move_clocks(BASE + timedelta(hours=5))
     shop.sent.drain()
+    for source in ("of_orders", "of_both"):
+        clock = max(row["clock"] for row in shop.sent.table("progress", source) if row["clock"])
+        assert clock == BASE + timedelta(hours=5, seconds=5) - AFTER, "it is behind by the time that an event waits"
     shop.send("payments", *shop.some("payments", 8))
     shop.send("orders", *shop.some("orders", 10))
     shop.move_clocks(END + 2 * AFTER)
