@@ -5,22 +5,19 @@ those of the events that are kept and of their ids, and those of the events that
 came after one that is kept.
 """
 
-from typing import Any
-
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch_layer.folding.plan import ADDRESS
-from batch_layer.folding.tables import query
+from batch_layer.folding.tables import Hashes, query
 from hourline_core.model.scratch_columns import HOUR, ID, IS_FIRST, SCRATCH_PREFIX, SEQUENCE
 
 FIRST, IDS, REPEATED, LATER = (f"{SCRATCH_PREFIX}{name}" for name in ("first", "ids", "repeated", "later"))
 """bigint, by hour: the numbers of events that are kept, of their ids and of those without one, of events that are left
 out, and of those of them that came after one that is kept.
 """
-Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 _ORDER = (SEQUENCE, *ADDRESS)
 _EXCESS = f"SELECT {HOUR}, count({ID}) - count(DISTINCT {ID}) AS excess FROM rows GROUP BY {HOUR}"
 _LATER = f"""
@@ -29,12 +26,6 @@ _LATER = f"""
     ON kept.{HOUR} = later.{HOUR} AND kept.{ID} = later.{ID}
         AND row({", ".join(f"kept.{name}" for name in _ORDER)}) < row({", ".join(f"later.{name}" for name in _ORDER)})
     GROUP BY later.{HOUR}"""
-
-
-def hash_ids(connection: duckdb.DuckDBPyConnection, events: pa.Table) -> Hashes:
-    """A hash of the id and hour of each of ``events``."""
-    hashes: Hashes = query(connection, f"SELECT hash({ID}, {HOUR}) AS hash FROM rows", events)["hash"].to_numpy()
-    return hashes
 
 
 def count_kept(connection: duckdb.DuckDBPyConnection, events: pa.Table, is_first: pa.Array, hashes: Hashes) -> pa.Table:

@@ -1,12 +1,16 @@
 """Arrow tables of events, as tasks hand them on: in chunks, and queried by DuckDB."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
+from hourline_core.model.scratch_columns import HOUR, ID
 from hourline_core.storage.file_slices import join_tables
 
+Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 _ROWS = 400_000
 _BYTES = 256 << 20
 """A chunk, which is folded at once, ends when it has reached one of both."""
@@ -29,3 +33,10 @@ def query(connection: duckdb.DuckDBPyConnection, sql: str, rows: pa.Table) -> pa
         return connection.execute(sql).to_arrow_table()
     finally:
         connection.unregister("rows")
+
+
+def hash_ids(connection: duckdb.DuckDBPyConnection, events: pa.Table) -> Hashes:
+    """A hash of the id and hour of each of ``events``."""
+    rows = events.select([HOUR, ID])
+    hashes: Hashes = query(connection, f"SELECT hash({ID}, {HOUR}) AS hash FROM rows", rows)["hash"].to_numpy()
+    return hashes

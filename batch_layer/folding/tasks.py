@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from batch_layer.folding.failures import keep_first
 from batch_layer.folding.first import find_first
-from batch_layer.folding.identities import count_kept, count_left_out, hash_ids
+from batch_layer.folding.identities import count_kept, count_left_out
 from batch_layer.folding.plan import FoldPlan, ReadPlan
 from batch_layer.folding.read import Reader
 from batch_layer.folding.shares import ROWS_WITH_IDS, Share
-from batch_layer.folding.tables import join_chunks, split_table
+from batch_layer.folding.tables import hash_ids, join_chunks, split_table
 from batch_layer.folding.totals import add_up_events, add_up_states
 from hourline_core.compute.fold_tiles import Fold, connect_for_folds
 from hourline_core.compute.tasks import keep_imports
@@ -215,10 +215,10 @@ class _Folder:
 
     def _find_first(self, events: pa.Table, folded: FoldedShare, *, are_last: bool) -> pa.Array:
         only = self._plan.source.takes_back
-        is_first = find_first(self._connection, events, only=only)
+        hashes = hash_ids(self._connection, events)
+        is_first = find_first(self._connection, events, hashes, only=only)
         if only:  # No event of an id that was taken back is kept, so there is none to compare with.
             return is_first
-        hashes = hash_ids(self._connection, events)
         folded.left_out.append(count_left_out(self._connection, events, is_first, hashes))
         if are_last:
             folded.kept.append(count_kept(self._connection, events, is_first, hashes))

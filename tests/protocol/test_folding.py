@@ -248,7 +248,7 @@ def test_a_fault_in_the_choice_of_the_first_event_makes_its_numbers_differ(
     archive = write(tmp_path, [[(event, (n, 0)) for n, event in enumerate(events[at : at + 2])] for at in (0, 2)])
     plans = make_plans(SOURCE, archive)
 
-    def choose(connection: Any, rows: pa.Table, **how: bool) -> pa.Array:
+    def choose(connection: Any, rows: pa.Table, *hashes: Any, **how: bool) -> pa.Array:
         return pa.array([kept[number] for number in rows["big"].to_pylist()])
 
     tasks._prepare.cache_clear()

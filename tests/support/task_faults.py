@@ -80,8 +80,8 @@ def changed_choice(change: Callable[[pa.Table, pa.Array], pa.Array]) -> Iterator
     """Other events are kept than the first of each id: ``change`` is given the events and which of them are first."""
     right = first.find_first
 
-    def wrong(connection: Any, events: pa.Table, **how: bool) -> pa.Array:
-        return change(events, right(connection, events, **how))
+    def wrong(connection: Any, events: pa.Table, *hashes: Any, **how: Any) -> pa.Array:
+        return change(events, right(connection, events, *hashes, **how))
 
     with patch.object(tasks, "find_first", wrong):
         yield

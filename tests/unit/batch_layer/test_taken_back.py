@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from batch_layer.folding.first import find_first
 from batch_layer.folding.plan import ADDRESS
+from batch_layer.folding.tables import hash_ids
 from batch_layer.recount.counted import keep_counted
 from batch_layer.recount.read_rows import Row
 from hourline_core.compute.worker_database import connect
@@ -32,7 +33,8 @@ def test_a_task_counts_the_only_event_of_an_id_and_hour(rows: list[tuple[int, in
             **{name: pa.array(range(len(rows)), pa.int64()) for name in others},
         }
     )
-    found = find_first(connect(), events, only=True).to_pylist()
+    connection = connect()
+    found = find_first(connection, events, hash_ids(connection, events), only=True).to_pylist()
     assert found == [of is None or times[hour, of] == 1 for _, hour, of in rows]
 
 
