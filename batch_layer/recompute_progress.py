@@ -47,9 +47,12 @@ class ProgressCount:
         """Count one of the jobs as done. ``began`` (UTC) is when it began, once Spark had started. None: there was
         nothing to do.
         """
+        work = sum_up(job)
         if began and not self._pace:
             self._pace = (began, self._done)
-        self._done = _add(self._done, sum_up(job))
+        elif not began and self._pace:  # It took no time.
+            self._pace = (self._pace[0], _add(self._pace[1], work))
+        self._done = _add(self._done, work)
         self._tell_now()
 
     def _tell_now(self, decoding: str | None = None) -> None:

@@ -1,21 +1,31 @@
 """Lets DuckDB read the files of a share itself, in one query with the fold.
 
-DuckDB reads and folds events in less than half the time that it takes to fold what Arrow has read, since it need not
-write a row of them into memory. Arrow reads what the totals need, so the audit compares two readings of the files.
+DuckDB reads and folds events in less than half the time that it takes to fold what Arrow has read. It writes no row of
+them into memory. Arrow reads what the totals need, so the audit compares two readings of the files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batch_layer.folding.shares import Share
+from hourline_core.compute.worker_database import connect
 from hourline_core.model.scratch_columns import HOUR, SEQUENCE
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import identifier, literal
+
+_ROW = "file_row_number"
+"""DuckDB's name of the place of a row in its file."""
+
+
+def can_query(folder: str, archived: pa.Schema) -> bool:
+    """Whether DuckDB reads the files of ``folder``, and no others: it takes a name with these characters for a pattern.
+    It refuses a file with a column of its own name.
+    """
+    return not set(folder) & set("*?[") and _ROW not in map(str.casefold, archived.names)
 
 
 @dataclass(frozen=True)
@@ -49,13 +59,13 @@ class FileQuery:
                 for name, of in self.columns.items()
             ]
             # What an older version wrote has ranges of doubles, which say nothing of NaN.
-            options = "file_row_number = true, hive_partitioning = false, can_have_nan = true"
+            options = f"{_ROW} = true, hive_partitioning = false, can_have_nan = true"
             rows = f"FROM read_parquet({literal(file)}, {options})"
-            rows += f" WHERE file_row_number >= {first} AND file_row_number < {end}"
+            rows += f" WHERE {_ROW} >= {first} AND {_ROW} < {end}"
             yield f"SELECT {', '.join(['*', *computed])} FROM (SELECT {', '.join(read)} {rows}) WHERE {within}"
 
     def _types(self) -> dict[str, str]:
         """By column of the archive, its type in DuckDB."""
-        with duckdb.connect() as connection:
+        with connect() as connection:
             connection.register("archived", self.schema.empty_table())
             return {name: of for name, of, *_ in connection.execute("DESCRIBE archived").fetchall()}

@@ -19,18 +19,19 @@ _FIRSTS = f"SELECT min({_RANK}) AS {_RANK} FROM rows WHERE {ID} IS NOT NULL GROU
 def find_first(
     connection: duckdb.DuckDBPyConnection, rows: pa.Table, hashes: Hashes, *, only: bool = False
 ) -> pa.Array:
-    """Whether each event of ``rows`` has no id, or is the first of its id and hour; the ``only`` one of them.
+    """Whether each event of ``rows`` has no id, or is the first of its id and hour. With ``only``: or is the only one.
     ``hashes`` are those of ``hash_ids``.
     """
-    may_repeat = _find_repeated(hashes)
+    # Each event without an id counts. All of an hour have the same hash.
+    may_repeat = _find_repeated(hashes) & pc.is_valid(rows[ID]).to_numpy()
     some = rows.select([HOUR, ID, SEQUENCE, *ADDRESS]).filter(pa.array(may_repeat))
     order = _order(some)
     ranks = np.empty(some.num_rows, np.int64)
     ranks[order] = np.arange(some.num_rows)
     # One integer is all that DuckDB holds of the events of an id.
-    firsts = query(connection, _FIRSTS + _ONCE * only, pa.table({HOUR: some[HOUR], ID: some[ID], _RANK: ranks}))[
-        _RANK
-    ].to_numpy()
+    firsts = query(
+        connection, _FIRSTS + (_ONCE if only else ""), pa.table({HOUR: some[HOUR], ID: some[ID], _RANK: ranks})
+    )[_RANK].to_numpy()
     of_some = pc.is_null(some[ID]).to_numpy().copy()
     of_some[order[firsts]] = True
     is_first = ~may_repeat

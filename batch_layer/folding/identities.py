@@ -1,8 +1,7 @@
 """Counts what ``find_first`` has kept and left out, so that the audit finds a fault in it. Nothing of it is used here.
 
-Each id of an hour has exactly one event that is kept, which came before all of its others, if these numbers are equal:
-those of the events that are kept and of their ids, and those of the events that are left out and of those of them that
-came after one that is kept.
+Of the events that are kept, the number must be that of their ids. Of those that are left out, it must be that of those
+after a kept event of the same id. Then each id of a task has one event that is kept, the first one.
 """
 
 import duckdb

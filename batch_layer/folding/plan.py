@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from batch_layer.folding.files import FileQuery
+from batch_layer.folding.files import FileQuery, can_query
 from batch_layer.hour_totals import doubles, rows_schema, without_sketches
 from hourline_core.aggregates import aggregate_of
 from hourline_core.aggregates.user_defined import user_defined_of
@@ -195,7 +195,7 @@ def plan_read(
     if not {*columns.values()} <= {*there.names}:
         return None
     folder = local_folder(archive.table_uri)
-    if folder and plan.is_exact and not (source.id or lookups):
+    if folder and can_query(folder, there) and plan.is_exact and not (source.id or lookups):
         files = FileQuery(folder, columns, pa.schema([there.field(of) for of in columns.values()]), expressions)
         needed = {SEQUENCE, *plan.columns_of_totals}
         expressions = {name: sql for name, sql in expressions.items() if name in needed}

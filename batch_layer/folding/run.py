@@ -99,7 +99,7 @@ def _telling_damage(archive: DeltaTable) -> Iterator[None]:
     """Raise TableError instead of what a damaged file makes a reader raise."""
     try:
         yield
-    except duckdb.OutOfMemoryException:
+    except (duckdb.OutOfMemoryException, duckdb.InterruptException, duckdb.BinderException):
         raise
     except (OSError, pa.ArrowInvalid, duckdb.Error) as error:
         if damage := damage_of(archive):

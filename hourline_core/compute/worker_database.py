@@ -24,7 +24,10 @@ def open_database() -> duckdb.DuckDBPyConnection:
     """
     folders = os.environ.get("SPARK_LOCAL_DIRS")  # Spark tells it to its Python workers.
     spilled = Path(folders.split(",")[0] if folders else gettempdir()) / f"hourline-{uuid4()}"  # for this one alone
-    connection = duckdb.connect(config={"threads": 1, "temp_directory": str(spilled)})
+    # Each file is read once. The cache would hold some KB for each page of it, which nothing frees.
+    connection = duckdb.connect(
+        config={"threads": 1, "temp_directory": str(spilled), "enable_external_file_cache": False}
+    )
     connection.execute("SET TimeZone = 'UTC'")
     if folders:
         connection.execute(f"SET memory_limit = '{_limit_of_worker(connection)}'")

@@ -19,10 +19,8 @@ _MAX_BYTES = 2 * _FILE_BYTES
 _MAX_ROWS = 2_000_000
 """What is merged into one file has at most this size and number of rows, since it is in memory twice."""
 
-_ROWS_IN_GROUP = 65_536
-"""Of tables in order of arrival. Most readers of them read hours or all, in two thirds of the time that groups of
-ROWS_IN_GROUP take.
-"""
+_EVENTS_IN_GROUP = 65_536
+"""Of archived events, a recompute reads whole hours, in two thirds of the time that groups of ROWS_IN_GROUP take."""
 
 SMALL_BYTES = 1024 * 1024
 """Files below this size (bytes) are merged between two runs of maintenance, without reading larger ones."""
@@ -39,7 +37,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, b
     Raises TableError when they cannot be read, ConflictError as ``append`` does. It does not use delta-rs' own
     OPTIMIZE, which commits after another process's commit, and then doubles the rows.
     """
-    files = file_ranges(table, by)
+    files, is_archive = file_ranges(table, by), table.metadata().name == "events"
     for run in _runs_of_small_files(files, below, below_rows):
         lowest, highest = run[0].first, max(file.last for file in run)
         within = [file for file in files if file.first <= highest and file.last >= lowest]
@@ -61,7 +59,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, b
                 mode="overwrite",
                 predicate=predicate,
                 commit_properties=properties,
-                writer_properties=writer_properties(rows.schema, _ROWS_IN_GROUP if by == "sequence" else ROWS_IN_GROUP),
+                writer_properties=writer_properties(rows.schema, _EVENTS_IN_GROUP if is_archive else ROWS_IN_GROUP),
                 post_commithook_properties=LOG_KEPT if below < _FILE_BYTES else None,
             )
 

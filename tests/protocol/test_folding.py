@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from batch_layer.audit.facts import compute_totals
 from batch_layer.folding import batches, tables, tasks
 from batch_layer.folding.batches import are_small, may_grow
+from batch_layer.folding.files import can_query
 from batch_layer.folding.plan import FoldPlan, ReadPlan, plan_fold, plan_read
 from batch_layer.folding.run import DriverFold, merge_shares
 from batch_layer.folding.shares import Share, divide_archive, is_brief
@@ -282,6 +283,18 @@ def test_duckdb_takes_a_column_that_an_older_file_lacks_for_null(tmp_path: Path)
     events[first] = [(event._replace(rate=None, sale=None), place) for event, place in events[first]]
     plan, read = make_plans(source, archive, EXACT)
     check(source, list(chain(*events)), *DriverFold(plan, read, archive).run()["turnover"])
+
+
+def test_duckdb_reads_no_folder_whose_name_is_a_pattern_and_no_column_with_a_name_of_its_own(tmp_path: Path) -> None:
+    source = SOURCE.model_copy(update={"id": None})
+    events = [(Event(HOURS[0], 1, "a", 0, n, "b", n + 10, n / 4), (0, n)) for n in range(4)]
+    for name in ("a[1]", "a*", "a?"):
+        archive = write(tmp_path / name, [events])
+        plans = make_plans(source, archive, EXACT)
+        assert plans[1].files is None
+        check(source, events, *fold(plans, divide_archive(archive, WANTED, 1, by_id=False)))
+    assert can_query("/data/a'b %20{1}", pa.schema([("row", pa.int64())]))
+    assert not can_query("/data", pa.schema([("File_Row_Number", pa.int64())]))
 
 
 def test_a_damaged_column_that_duckdb_alone_reads_is_told_with_its_file(tmp_path: Path) -> None:

@@ -140,16 +140,19 @@ def test_the_archive_is_read_by_tasks_and_here_and_a_missing_file_is_named(spark
             way.run()
 
 
-@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@given(
-    files=st.lists(st.lists(folding.EVENT, min_size=8, max_size=20), min_size=2, max_size=3),
-    has_id=st.sampled_from([True, True, True, False]),
+@pytest.mark.parametrize(
+    ("has_id", "metric"),
+    [(True, folding.METRIC), (False, folding.METRIC), (False, folding.EXACT)],
+    ids=["with an id", "without an id", "files that DuckDB reads"],
 )
+@settings(max_examples=2, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(files=st.lists(st.lists(folding.EVENT, min_size=8, max_size=20), min_size=2, max_size=3))
 def test_events_that_tasks_or_spark_or_this_process_read_are_folded_as_a_naive_pass_finds(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
     files: list[list[folding.Event]],
     has_id: bool,
+    metric: Metric,
 ) -> None:
     root = tmp_path_factory.mktemp("archive")
     source = folding.SOURCE if has_id else folding.SOURCE.model_copy(update={"id": None})
@@ -159,14 +162,17 @@ def test_events_that_tasks_or_spark_or_this_process_read_are_folded_as_a_naive_p
     tables = {"events/sales": archive.version()}
     snapshot = SimpleNamespace(other_tables=tables)
     job = SimpleNamespace(project=project, spark=lambda: spark, snapshot=snapshot, pin_lookups=lambda source: {})
-    projection = Projection([plan_aggregation(spark, source, folding.METRIC)])
+    projection = Projection([plan_aggregation(spark, source, metric)])
     plan = plan_fold(source, projection)
     read = plan_read(plan, projection, archive, {}, folding.WANTED, folding.CUTOFF)
     assert read
+    assert (read.files is None) == (metric is folding.METRIC)
     events_read = ArchivedEvents(cast(Job, job), source, folding.WANTED, folding.CUTOFF).with_fields()
     frame = FrameFold.of(source, projection, events_read, sum(map(len, files)), small=True)
     for one in (ArchiveFold(plan, read, archive, spark), DriverFold(plan, read, archive), frame):
-        with patch.object(shares, "ROWS_WITH_IDS", 5):  # so that several tasks have the events of an hour
+        with patch.multiple(
+            shares, ROWS_WITH_IDS=5, ROWS_OF_TASK=5
+        ):  # so that several tasks have the events of an hour
             folded = one.run()
         folding.check(source, list(chain(*events)), *folded["turnover"])
 

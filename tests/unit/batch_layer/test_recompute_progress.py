@@ -81,6 +81,18 @@ def test_the_start_of_spark_and_hours_that_others_have_published_tell_nothing_of
     assert told[-1].left == timedelta(0)
 
 
+def test_hours_that_others_have_published_between_two_jobs_tell_nothing_of_the_pace() -> None:
+    now, told = NOON, list[RecomputeProgress]()
+    count = ProgressCount(NO_WORK, lambda: now, told.append)
+    jobs = [hours(first, first + 2, 99) for first in range(0, 20, 2)]
+    count.start(jobs)
+    now += MINUTE
+    count.finish(jobs[0], NOON)
+    for job in jobs[1:6]:
+        count.finish(job)
+    assert told[-1].left == 4 * MINUTE, "a job in a minute, four are left"
+
+
 def test_a_recompute_whose_hours_all_were_published_by_others_has_no_time_left() -> None:
     told = list[RecomputeProgress]()
     count = ProgressCount(NO_WORK, lambda: NOON, told.append)
