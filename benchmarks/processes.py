@@ -42,15 +42,15 @@ def cost_of_each(command: Sequence[str], count: Callable[[], int]) -> list[float
     """Run ``command`` to its end. Returns the CPU seconds before each step of ``count``, which counts what it has done.
     The first ones include its start, and what it does after the last step is left out. Raises as ``cost_of`` does.
     """
-    at = [0.0]
-    before = count()
+    at, seen = [0.0], [count()]
 
     def look(used: float) -> None:
-        if count() >= before + len(at):
+        if (steps := count()) > seen[-1]:
+            seen.append(steps)
             at.append(used)
 
     _watch(command, look)
-    assert count() < before + len(at), "two steps in one look"
+    assert [*range(seen[0], count() + 1)] == seen, "two steps in one look"
     return [end - begin for begin, end in itertools.pairwise(at)]
 
 

@@ -54,7 +54,8 @@ def measure(full: bool) -> Iterator[Figure | str]:
         by_hour(early, hours // 10)
         yield compared(f"commits of a day of runs of one hour, of {hours:,} such runs", by_hour(late, hours), goal)
         first, last = runs(early, late)
-        what = f"a run of one hour after {hours:,} such runs, to one after {hours // 10:,}"
+        before, after = (number // DAY * DAY for number in (hours // 10, hours))
+        what = f"a run of one hour after {after:,} published hours, to one after {before:,}"
         yield Figure(what=what, unit="CPU s", ours=last, peer=first, goal=goal)
 
 
