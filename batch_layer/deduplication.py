@@ -20,7 +20,11 @@ def mark_first(events: DataFrame, source: Source, apart: Column | None = None) -
     if not source.id:
         return events.withColumn(IS_FIRST, F.lit(True))
     identity = F.expr(attempt(source.id))
-    of_id = Window.partitionBy(identity, HOUR, *([] if apart is None else [apart]))
+    # Events without an id, such as all pairs of a left join, need not meet in a task.
+    alone = F.when(identity.isNull(), F.struct(TOPIC_ID, PARTITION, OFFSET, PLACE))
+    of_id = Window.partitionBy(
+        identity, HOUR, *([alone] if source.takes_back else []), *([] if apart is None else [apart])
+    )
     if source.takes_back:
         return events.withColumn(IS_FIRST, (F.count("*").over(of_id) == 1) | identity.isNull())
     # Sorting compares the first 8 bytes of the first column before all else. Ids differ in them, hours do not.

@@ -239,7 +239,7 @@ def _retry_windows(project: Project, hours: list[PlannedHour]) -> list[PlannedHo
             known = [
                 planned.hour
                 for planned in changed
-                if planned.reason in ("revised", "blocked") or planned.changed_lookups
+                if planned.reason in ("revised", "blocked", PARTNERS) or planned.changed_lookups
             ]
             shared = _share_sessions(metric.session, blocked, known)
         else:

@@ -106,7 +106,8 @@ def find_overdue_hours(facts: SourceFacts, now: datetime) -> Found | None:
 def _silent(facts: SourceFacts) -> list[PartitionFacts]:
     """The partitions that were silent up to the source's last record, and are behind others."""
     findings, idle = facts.source.findings, facts.source.idle
-    if facts.source.clock == "wall" or not facts.partitions:
+    # The inputs of a left or full join may be idle, which the join is not told. They have findings of their own.
+    if facts.source.clock == "wall" or facts.source.takes_back or not facts.partitions:
         return []
     after = (findings.silent_partition if idle is None else findings.idle_partition).after
     last = max(one.silence.last for one in facts.partitions)

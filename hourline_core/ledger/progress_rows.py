@@ -3,6 +3,7 @@
 There is one for each topic of each finished micro-batch of a source, and of each reset.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -214,14 +215,17 @@ class ProgressRow:
         )
 
     def followed_by(self, later: "ProgressRow") -> "ProgressRow":
-        """One row for two successive ones of a topic, with the later one's sequence. Neither is a reset, has late
-        events, or takes some back. Both use the same versions of lookups.
+        """One row for two successive ones of a topic, with the later one's sequence. Neither is a reset, or has late
+        events. Both use the same versions of lookups.
         """
-        events: dict[datetime, int] = {}
+        events: Counter[datetime] = Counter()
+        back: Counter[datetime] = Counter()
         read: dict[int, OffsetsRead] = {}
         for row in (self, later):
             for arrived in row.hours:
-                events[arrived.hour] = events.get(arrived.hour, 0) + arrived.events
+                events[arrived.hour] += arrived.events
+            for taken in row.taken_back:
+                back[taken.hour] += taken.events
             for part in row.offsets:
                 known = read.get(part.partition, part)
                 read[part.partition] = OffsetsRead(
@@ -236,6 +240,7 @@ class ProgressRow:
             started=self.started,
             cluster=later.cluster or self.cluster,
             last_records=later_of(self.last_records, later.last_records),
+            taken_back=tuple(TakenBack(hour, count) for hour, count in back.items()),
         )
 
 

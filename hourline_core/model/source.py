@@ -301,6 +301,10 @@ class Source(Declaration):
         for key, way_out in _NOT_OUTER.items():
             if self.join and self.takes_back and getattr(self, key) is not None:
                 raise refuse(f"got it beside a {self.join.type} join, {way_out}", key)
+        if self.join and self.takes_back and self.clock == "wall":
+            raise refuse(
+                f"got wall beside a {self.join.type} join, whose hours wait for partners: leave it out", "clock"
+            )
         return self
 
     @model_validator(mode="after")

@@ -86,7 +86,7 @@ def _steps_of(source: Source) -> Iterator[str]:
         keys = " and ".join(
             f"{source.join.left}.{one} = {source.join.right}.{of}" for one, of in source.join.on.items()
         )
-        yield f"joins on {keys}"
+        yield f"{'joins' if source.join.type == 'inner' else f'{source.join.type} join'} on {keys}"
         within = source.join.within
         yield f"within {duration_text(within.before)} before and {duration_text(within.after)} after"
     if source.branch:
@@ -94,7 +94,7 @@ def _steps_of(source: Source) -> Iterator[str]:
     for name, expression in source.explode.items():
         yield f"explodes {expression} into {name}"
     yield f"event time {source.event_time.expression}"
-    if source.id:
+    if source.id and not source.takes_back:
         yield f"id {source.id}"
     if source.derived:
         yield f"derives {', '.join(source.derived)}"

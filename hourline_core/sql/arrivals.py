@@ -23,7 +23,11 @@ RECENT = timedelta(hours=1)
 COUNTS = ("events", "accepted", "rejected", "duplicates", "late", "taken_by_none")
 """What is counted of recent micro-batches."""
 
-_WAITING = "served AND closed AND counted IN ('provisional', 'revised', 'missing')"
+_WAITING = (
+    "served AND closed AND (counted IN ('provisional', 'revised', 'missing') "
+    "OR (counted = 'stale' AND changed_lookups IS NULL))"
+)
+"""Without the hours that wait because of a lookup, which have a finding of their own."""
 
 SOURCES_WITH_WAITING_HOURS = f"SELECT DISTINCT source FROM hourline.metric_hours WHERE {_WAITING}"
 """A query: source of each closed hour that a recompute would take."""
@@ -183,6 +187,13 @@ def waiting_hours_sql(source: Source, sequence: int, served: Collection[MetricTa
                 WHERE sequence <= {sequence} AND sequence > (SELECT min(cutoff) FROM waiting WHERE counted = 'revised')
             ) p JOIN waiting w ON w.hour = p.hour AND p.sequence > w.cutoff AND w.counted = 'revised'
         ),
+        taken AS (
+            SELECT min(finished) AS since
+            FROM (
+                SELECT sequence, finished, unnest(taken_back).hour AS hour FROM hourline.progress_{source.name}
+                WHERE sequence <= {sequence} AND sequence > (SELECT min(cutoff) FROM waiting WHERE counted = 'stale')
+            ) p JOIN waiting w ON w.hour = p.hour AND p.sequence > w.cutoff AND w.counted = 'stale'
+        ),
         begun AS (
             SELECT min(finished) AS since FROM {known} AND sequence >= (
                 SELECT min(first) FROM (VALUES {starts}) AS starts(metric, first)
@@ -190,5 +201,5 @@ def waiting_hours_sql(source: Source, sequence: int, served: Collection[MetricTa
         )
         SELECT (SELECT count(DISTINCT hour) FROM waiting) AS hours,
                least({closed("provisional")}, greatest({closed("revised")}, revised.since),
-                     greatest({closed("missing")}, begun.since)) AS since
-        FROM revised, begun"""
+                     greatest({closed("stale")}, taken.since), greatest({closed("missing")}, begun.since)) AS since
+        FROM revised, taken, begun"""

@@ -43,7 +43,7 @@ class SourceHours:
     """The hours of one source. By default it has none."""
 
     state: HourStateName | None = None
-    """The weakest state of its hours, without open ones that are provisional."""
+    """The weakest state of its hours, without open ones that were never recomputed."""
     hours: int = 0
     """The number of hours in that state."""
     oldest_open: datetime | None = None
@@ -54,7 +54,11 @@ class SourceHours:
 
 def sum_up_hours(connection: Connection) -> tuple[dict[str, SourceHours], list[MetricStatus]]:
     """By source, its hours, and each metric. A metric over another one is left out: it has the hours of that one."""
-    counted = "FROM hourline.metric_hours WHERE served AND (closed OR state <> 'provisional')"
+    # An open hour that was never recomputed is as it should be, also if events were taken back.
+    counted = (
+        "FROM hourline.metric_hours WHERE served AND "
+        "(closed OR (state <> 'provisional' AND (state <> 'stale' OR cutoff IS NOT NULL)))"
+    )
     rows = connection.sql(
         f"SELECT source, metric, state, count(*) {counted} GROUP BY ALL "
         # Hours of several metrics count once. Of a source whose hours are all final, each metric has all of them.

@@ -46,7 +46,9 @@ class SourceStatus(Described):
     rejected: int
     """The number of events that did not pass validation."""
     duplicates: int
-    """The number of duplicates that the speed layer has recognised."""
+    """The number of duplicates that the speed layer has recognised; of a left or full join, of those that take an event
+    back.
+    """
     tombstones: int
     """The number of records without a value."""
     not_taken: int

@@ -56,9 +56,9 @@ def _sequence(batch: MicroBatchRows) -> int:
 
 
 def _belong_together(one: MicroBatchRows, later: MicroBatchRows) -> bool:
-    """Whether nobody needs the two micro-batches apart. Late events are listed by micro-batch, an hour is stale up to
-    the one that takes events back, a reset has its own rows, and a new metric, or a new version of a lookup, begins
-    with its first row. Of a topic that was recreated, the newest row has the new id.
+    """Whether nobody needs the two micro-batches apart. Late events are listed by micro-batch, a reset has its own
+    rows, and a new metric, or a new version of a lookup, begins with its first row. Of a topic that was recreated, the
+    newest row has the new id.
     """
     return (
         HOURLY.assign(one[0].finished) == HOURLY.assign(later[0].finished)
@@ -66,7 +66,6 @@ def _belong_together(one: MicroBatchRows, later: MicroBatchRows) -> bool:
         and one[0].lookups == later[0].lookups
         and all(row.position is None for row in (*one, *later))
         and not _has_other_topic(one, later)
-        and not any(row.taken_back for row in (*one, *later))
         and not any(arrived.late for row in (*one, *later) for arrived in row.hours)
     )
 

@@ -65,6 +65,10 @@ class DecodedAnew:
     """The decodings of these declarations."""
     up_to: int
     """The last sequence that may have some."""
+    keeps_rejected: bool
+    """Whether those that are rejected now are partners all the same. They were joined, so the others of a left or full
+    join have had a partner.
+    """
 
 
 @dataclass(frozen=True)
@@ -159,4 +163,4 @@ def _plan_decoding(joined: Source, source: Source, decodings: ArchiveDecodings) 
             "another name, and join that"
         )
     ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
-    return DecodedAnew(source, others, max(ends, default=0))
+    return DecodedAnew(source, others, max(ends, default=0), keeps_rejected=joined.takes_back)

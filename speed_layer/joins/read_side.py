@@ -90,8 +90,12 @@ class ArchivedSide:
         for rows in read_slices(self._files, slices, pa.schema([*ARCHIVED, *fields]), columns[HOUR], first, last):
             is_old = pc.is_in(rows[DECODING], hashes)
             yield rows.filter(pc.invert(is_old)).select(list(columns.values())).rename_columns(list(columns))
-            decoded = decoder.of_events(rows.filter(is_old).select(ARCHIVED.names), 0, anew.up_to)
-            decoded = decoded.filter(decoded["hour"].is_valid())
+            old = rows.filter(is_old)
+            decoded = decoder.of_events(old.select(ARCHIVED.names), 0, anew.up_to)
+            gone = decoded["hour"].is_null()
+            if anew.keeps_rejected:
+                yield old.filter(gone).select(list(columns.values())).rename_columns(list(columns))
+            decoded = decoded.filter(pc.invert(gone))
             yield pa.table({name: decoded[names[name]].cast(self.plan.types[name]) for name in columns})
 
     @property

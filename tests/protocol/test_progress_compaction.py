@@ -128,10 +128,9 @@ def test_whoever_asks_hears_the_same(seed: int, tmp_path: Path) -> None:
     assert summed_up > 10
 
 
-@pytest.mark.parametrize("apart", ["late", "taking"])
-def test_an_hour_has_one_row_and_what_is_told_apart_keeps_its_own(apart: str, tmp_path: Path) -> None:
+def test_an_hour_has_one_row_and_a_late_event_keeps_its_own(tmp_path: Path) -> None:
     tables = TimedTables(tmp_path, [0] * 40)
-    setattr(tables, apart, frozenset({3}))
+    tables.late = frozenset({3})
     tables.start()
     for _ in range(20):
         tables.micro_batch(2)
@@ -154,6 +153,18 @@ def test_an_hour_has_one_row_and_what_is_told_apart_keeps_its_own(apart: str, tm
     maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
     assert [row["sequence"] for row in progress(tables)] == [2, 3, per_hour, 2 * per_hour + 1, 20]
     assert sum(row["accepted"] for row in progress(tables)) == 40
+
+
+def test_what_was_taken_back_is_added_up(tmp_path: Path) -> None:
+    tables = TimedTables(tmp_path, [0] * 8)
+    tables.taking = frozenset({2, 3})
+    tables.start()
+    for _ in range(4):
+        tables.micro_batch(2)
+    maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: BASE + 9 * HOUR)
+    (row,) = progress(tables)
+    assert (row["sequence"], row["accepted"]) == (4, 8)
+    assert row["taken_back"] == [{"hour": hour(0), "events": 2}]
 
 
 def test_what_a_recompute_has_counted_and_what_came_after_it_stay_apart(

@@ -25,7 +25,7 @@ def suggest_volume(
     least, most = min(counts), max(counts)
     changes: dict[str, object] = {"min": max(1, least // 2) if least else None, "max": _round_up(1.5 * most)}
     told = f"{least:,} to {most:,} events in an hour"
-    if source.id:
+    if source.remembers_ids:
         share = max(
             (repeated / (repeated + count))
             for hour, count in zip(hours, counts, strict=True)

@@ -26,6 +26,7 @@ from hourline_core.ledger.finding import Finding
 from hourline_core.model import EventTime, Field, Settings, Source
 from hourline_core.model.finding_bounds import SourceFindings, SpeedFindings
 from hourline_core.model.hours import HOUR
+from hourline_core.model.join import Join, Within
 from hourline_core.runtime.kafka_absence import KafkaAbsence
 from hourline_core.runtime.speed_end import SpeedEnd
 
@@ -71,6 +72,9 @@ def partition(number: int, behind: timedelta, silent: timedelta, usual: timedelt
     return PartitionFacts(f"orders[{number}]", NOW - behind, Silence(NOW - MINUTE - silent, usual, BEGUN))
 
 
+OUTER = source().model_copy(
+    update={"topic": None, "join": Join(left="a", right="b", on={"n": "n"}, within=Within(after=HOUR), type="left")}
+)
 LIVE = partition(0, MINUTE, timedelta(0))
 STANDS = SourceClockFacts(NOW - 5 * HOUR, NOW - 3 * HOUR, MINUTE)
 WITH_IDLE = source(idle=timedelta(minutes=15))
@@ -276,3 +280,9 @@ def test_silent_partitions_are_one_finding() -> None:
     (one,) = found(facts(partitions=(LIVE, *dead)))
     assert one.sentence.startswith("orders[1], orders[2], orders[3], 2 more have had no record")
     assert one.numbers["partitions"] == [known.name for known in dead]
+
+
+def test_an_input_of_a_left_join_that_is_silent_is_no_finding_of_the_join() -> None:
+    behind = partition(1, 5 * HOUR, 5 * HOUR)
+    assert [one.kind for one in found(facts(partitions=(LIVE, behind)))] == ["silent_partition"]
+    assert found(facts(OUTER, partitions=(LIVE, behind))) == []

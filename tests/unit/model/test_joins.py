@@ -157,6 +157,7 @@ def test_fields_that_an_event_without_a_partner_lacks_may_be_null(tmp_path: Path
             "idle: 15m",
             "idle: got it beside a left join, which waits for the clocks of both inputs: declare idle in these",
         ),
+        ("clock: wall", "clock: got wall beside a left join, whose hours wait for partners: leave it out"),
         ("derived: {unmatched: '1'}", "'unmatched' of 'paid' itself is the name of a field"),
     ],
 )
@@ -236,4 +237,7 @@ def test_the_topology_shows_both_inputs(tmp_path: Path) -> None:
         "greatest(order_event_time, payment_event_time)",
         "    metric paid_orders: pairs = count, amount = sum(order_amount)",
     ]
+    outer = topology_text(declared(tmp_path / "left", paid=LEFT))
+    assert "  source paid: left join on order.order_id = payment.of_order; within" in outer
+    assert "id unmatched" not in outer
     assert "    source_payment --> source_paid" in topology_mermaid(project).splitlines()

@@ -5,6 +5,8 @@ hours, whatever has arrived in whatever order.
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts, TakenBack, to_arrow
 from hourline_core.model import EventTime, Field, Source
 from hourline_core.model.join import Join, Within
+from hourline_core.sql import arrivals
 from hourline_core.sql.database import connect
 from hourline_core.sql.long_silences import long_silences_sql
 from hourline_core.sql.progress import last_taken_back_sql, source_hours_sql
@@ -161,3 +164,25 @@ def test_the_last_micro_batch_that_took_events_of_an_hour_back(
     last = {BASE + n * HOUR: of for of, batch in enumerate(batches[:sequence], start=1) for n in batch}
     assert dict(database.execute(last_taken_back_sql(source, sequence)).fetchall()) == last
     assert not database.execute(last_taken_back_sql(SOURCE, sequence)).fetchall()
+
+
+def test_a_stale_hour_waits_for_a_recompute_since_events_of_it_were_taken_back(
+    database: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = [
+        ProgressRow(1, "id", "a", (), RecordCounts(), (), (), BASE + 9 * HOUR, BASE, BASE + HOUR),
+        ProgressRow(
+            2, "id", "a", (), RecordCounts(), (), (), BASE + 9 * HOUR, BASE, BASE + 5 * HOUR,
+            taken_back=(TakenBack(BASE, 1),),
+        ),
+    ]  # fmt: skip
+    database.register("_progress", to_arrow(finished))
+    database.execute("CREATE OR REPLACE VIEW hourline.progress_clicks AS FROM _progress")
+    database.execute("CREATE OR REPLACE VIEW all_progress AS SELECT 'clicks' AS source, * FROM _progress")
+    hours = f"""
+        SELECT 'm' AS metric, hour, true AS served, true AS closed, 'stale' AS counted, 1::BIGINT AS cutoff, changed_lookups
+        FROM (VALUES (TIMESTAMPTZ '{BASE}', NULL), (TIMESTAMPTZ '{BASE + HOUR}', 'plane')) AS h(hour, changed_lookups)"""
+    monkeypatch.setattr(arrivals, "metric_hours_sql", lambda served: hours)
+    served = [SimpleNamespace(metric=SimpleNamespace(name="m"), complete_from=1)]
+    sql = arrivals.waiting_hours_sql(SOURCE, 2, cast(Any, served))
+    assert database.execute(sql).fetchall() == [(1, BASE + 5 * HOUR)]
