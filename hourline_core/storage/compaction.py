@@ -20,7 +20,9 @@ _MAX_ROWS = 2_000_000
 """What is merged into one file has at most this size and number of rows, since it is in memory twice."""
 
 _EVENTS_IN_GROUP = 65_536
-"""Of archived events, a recompute reads whole hours, in two thirds of the time that groups of ROWS_IN_GROUP take."""
+"""The rows in a group of archived events. A recompute reads whole hours of them, in two thirds of the time that groups
+of ROWS_IN_GROUP take.
+"""
 
 SMALL_BYTES = 1024 * 1024
 """Files below this size (bytes) are merged between two runs of maintenance, without reading larger ones."""

@@ -43,7 +43,7 @@ class SourceHours:
     """The hours of one source. By default it has none."""
 
     state: HourStateName | None = None
-    """The weakest state of its hours, without open ones that were never recomputed."""
+    """The weakest state of its hours, without open ones that are provisional, or `stale` and never recomputed."""
     hours: int = 0
     """The number of hours in that state."""
     oldest_open: datetime | None = None
