@@ -36,7 +36,7 @@ changed.
 
 CHANGED_METRIC = "changed metric"
 
-PARTNERS = "late partners"
+TAKEN_BACK = "events taken back"
 """The reason of an hour that still counts events which were taken back, since partners have come after all."""
 
 _METRIC_HOURS = "hourline.metric_hours"
@@ -59,7 +59,7 @@ class PlannedHour:
     metric: str
     hour: datetime
     reason: str
-    """Why: never covered, revised, new metric, changed metric, lookup NAME changed, late partners, blocked, or
+    """Why: never covered, revised, new metric, changed metric, lookup NAME changed, events taken back, blocked, or
     forced.
     """
     events: int
@@ -239,7 +239,7 @@ def _retry_windows(project: Project, hours: list[PlannedHour]) -> list[PlannedHo
             known = [
                 planned.hour
                 for planned in changed
-                if planned.reason in ("revised", "blocked", PARTNERS) or planned.changed_lookups
+                if planned.reason in ("revised", "blocked", TAKEN_BACK) or planned.changed_lookups
             ]
             shared = _share_sessions(metric.session, blocked, known)
         else:
@@ -287,5 +287,5 @@ def _reason(row: dict[str, Any], expectations: str) -> str:
         return "blocked" if row["fresh"] or row["expectations"] != expectations else FORCED
     if row["counted"] == "stale":
         changed = " and ".join(json.loads(row["changed_lookups"] or "[]"))
-        return f"lookup {changed} changed" if changed else PARTNERS
+        return f"lookup {changed} changed" if changed else TAKEN_BACK
     return CHANGED_METRIC if row["counted"] == "missing" and not row["served"] else _REASONS[row["counted"]]

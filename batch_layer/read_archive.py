@@ -22,7 +22,7 @@ from hourline_core.compute.lookup_columns import with_lookups
 from hourline_core.compute.projection import Projection
 from hourline_core.compute.resolve import apply_where, empty_events, with_derived
 from hourline_core.ledger.coverage_rows import NO_CUTOFF, CoveredHour
-from hourline_core.ledger.decodings import ArchiveDecodings, refuse_other_join
+from hourline_core.ledger.decodings import ArchiveDecodings, refuse_other_derivation
 from hourline_core.ledger.layout import FROM_HOUR, FROM_SEQUENCE, Layout
 from hourline_core.model import Source
 from hourline_core.model.expressions import attempt
@@ -80,7 +80,7 @@ def plan_source(job: Job, source: Source) -> RunnableFold | None:
     plan = plan_fold(source, projection)
     version = job.snapshot.other_tables[f"events/{source.name}"]
     archive = open_table(layout.events(source), layout.storage_options, version)
-    refuse_other_join(archive, source)
+    refuse_other_derivation(archive, source)
     read = plan_read(plan, projection, archive, layout.storage_options, hours, cutoff, job.pin_lookups(source))
     if read is not None:
         # The log takes a full hour among empty ones for a few rows, and progress does not count repeated ids.

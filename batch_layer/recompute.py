@@ -37,7 +37,7 @@ from batch_layer.split_jobs import HOURS, split_jobs
 from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import HourlineError, ReadAgainError, SourceError
-from hourline_core.ledger.decodings import refuse_other_join
+from hourline_core.ledger.decodings import refuse_other_derivation
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.lookups.as_of import LookupsAsOf
@@ -108,7 +108,7 @@ def recompute(
         decoded, waiting = _decode_anew(project, spark, count, on_waiting, on_decoded)
         if decoded and plan_again:
             planned = plan_again()
-        waiting |= _find_other_joins(project, {item.source for item in planned})
+        waiting |= _find_other_derivations(project, {item.source for item in planned})
         planned = [item for item in planned if item.source not in waiting]
         written, has_news = monotonic(), False
         jobs = list(split_jobs(project, planned, hours_per_job))
@@ -184,13 +184,13 @@ def _decode_anew(
     return bool(sources), waiting
 
 
-def _find_other_joins(project: Project, sources: Collection[str]) -> dict[str, HourlineError]:
-    """Those of ``sources`` that join in another way than their events were joined, and why they are not recomputed."""
+def _find_other_derivations(project: Project, sources: Collection[str]) -> dict[str, HourlineError]:
+    """Those of ``sources`` whose events were derived in another way than declared, and why they are not recomputed."""
     layout, found = Layout.of(project), dict[str, HourlineError]()
     for source in (project.sources[name] for name in sorted(sources)):
-        if source.join:
+        if source.is_derived:
             try:
-                refuse_other_join(open_table(layout.events(source), layout.storage_options), source)
+                refuse_other_derivation(open_table(layout.events(source), layout.storage_options), source)
             except SourceError as error:
                 found[source.name] = error
     return found

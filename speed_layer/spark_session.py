@@ -15,11 +15,11 @@ from hourline_core.model import Project, Source
 from hourline_core.model.branches import branches_of
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.spark import spark_session, stop_spark
+from speed_layer.derived.rows import no_events
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Tasks
-from speed_layer.joins.tasks import no_events
 from speed_layer.warm_workers import warm_workers
 
 _SHORTEST_DELAY, _DELAY_PER_SOURCE = 50, 12
@@ -84,7 +84,7 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
         source, projection.metrics, *places, {}, EVENT_SCHEMA, {}, "", plan.native, plan.native_lookups
     )
     assignment = Assignment(0, {"": ""}, SourceClock(), wall_clock(), lookups=pinned)
-    if source.join:
+    if source.is_derived:
         evaluated = plan.evaluate(no_events(spark, source))
     else:
         evaluated = plan.apply(spark.createDataFrame([(None, None, "", 0, 0, None, 0, None)], columns))

@@ -32,7 +32,6 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.runtime.fault_context import surroundings_of
 from hourline_core.runtime.kafka import Kafka
-from speed_layer.joins.start_join import start_join
 from speed_layer.kafka.awaited_topics import AwaitedTopics
 from speed_layer.kafka.kafka_watch import KafkaWatch
 from speed_layer.observer import Observer
@@ -42,6 +41,7 @@ from speed_layer.recovery.restarts import Restarts
 from speed_layer.recovery.takeover import TakeoverCheck
 from speed_layer.state import Lifecycle, State
 from speed_layer.streams.environment import StreamEnvironment
+from speed_layer.streams.start_derived import start_derived
 from speed_layer.streams.start_stream import start_stream
 from speed_layer.streams.stream import GOES_ON, Failures, Stream, failures_of, raise_failure, stop_streams
 
@@ -140,14 +140,14 @@ class SpeedLayer:
             except LostRecordsError:
                 pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):
-                of_topics = [one for one in sources if not one.join]
+                of_topics = [one for one in sources if not one.is_derived]
                 if stop.is_set() or not any(has_gaps(self._project, one, self._kafka.address) for one in of_topics):
                     raise
         return []
 
     def _pass_gaps(self, source: Source) -> None:
         """Go on behind what is gone of the source's topics, if losses are accepted."""
-        skipping = None if source.join else find_gaps(self._project, source, self._kafka.address)
+        skipping = None if source.is_derived else find_gaps(self._project, source, self._kafka.address)
         if skipping is None:
             return
         if not self._accept_loss:
@@ -166,8 +166,8 @@ class SpeedLayer:
             try:
                 for source in sources:
                     streams.append(
-                        start_join(self._environment, source, streams)
-                        if source.join
+                        start_derived(self._environment, source, streams)
+                        if source.is_derived
                         else start_stream(self._environment, source, checkpoints, running)
                     )
                 self._lifecycle.enter(State.RUNNING)

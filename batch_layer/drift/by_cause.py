@@ -105,7 +105,7 @@ class Drift:
         distinct = self._tiles_stage("distinct", self._served, replayed.first, with_lists)
         is_same = self._served.declaration == aggregation.declaration and not self._is_decoded_anew
         changed = "unexplained" if is_same else "declaration"
-        left_out = "partner" if self._served.source.takes_back else "duplicate"
+        left_out = "taken_back" if self._served.source.takes_back else "duplicate"
         for before, after, cause, looked_up in (
             (provisional, expected, "unexplained", replayed.forgotten),
             (expected, distinct, left_out, frozenset()),

@@ -31,6 +31,7 @@ from hourline_core.model.metric_window import MetricWindow, SizeForm
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
 from hourline_core.model.session_window import SessionWindow
+from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.topics import TopicPattern
 
 _INTRODUCTION = """
@@ -58,6 +59,7 @@ _TITLES: dict[type[Declaration], str] = {
     TopicPattern: "Topic pattern",
     Join: "Join",
     Within: "Interval of a join",
+    Snapshot: "Snapshot",
     LookupColumn: "Columns of a lookup",
     Measure: "Measures",
     UserMeasure: "User-defined measures",
@@ -102,6 +104,7 @@ def page() -> str:
         *_part(3, _TITLES[TopicPattern], TopicPattern),
         *_part(3, _TITLES[Join], Join, prefix="join."),
         *_part(4, _TITLES[Within], Within, prefix="within."),
+        *_part(3, _TITLES[Snapshot], Snapshot, prefix="snapshot."),
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(3, _TITLES[SourceFindings], SourceFindings, prefix="findings."),
         *(text for bound in (ShareBound, TimeBound, SizeBound) for text in _part(4, _TITLES[bound], bound)),

@@ -48,8 +48,8 @@ VIEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "drift": {
         **_as_in(DRIFT_COLUMNS, "hour", "source", "metric", "measure", "at_close", "provisional", "final"),
-        "cause": "`late`, `duplicate`, `declaration`, `lookup`, `partner`, `rounding` or `unexplained`. Null: nothing "
-        "changed.",
+        "cause": "`late`, `duplicate`, `declaration`, `lookup`, `taken_back`, `rounding` or `unexplained`. Null: "
+        "nothing changed.",
         "amount": "The change by this cause, over all dimensions. Null: the measure is no number.",
         "cells": "The number of groups that changed.",
         **_as_in(DRIFT_COLUMNS, "cutoff", "published"),

@@ -16,11 +16,10 @@ DeclaredName = Annotated[
 ]
 
 
-def refuse_joined(source: "Source", instead: str) -> None:
+def refuse_derived(source: "Source", instead: str) -> None:
     """Raise UsageError if ``source`` reads no topic. ``instead`` says what to do with one of its inputs."""
-    if source.join:
-        inputs = " and ".join(f"'{name}'" for name in source.join.inputs)
-        raise UsageError(f"source '{source.name}' is joined of {inputs}, and has no records of its own: {instead}")
+    if source.is_derived:
+        raise UsageError(f"source '{source.name}' is {source.origin_text}, and has no records of its own: {instead}")
 
 
 def find_declared(project: "Project", text: str) -> tuple[Kind, str]:

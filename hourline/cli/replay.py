@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hourline.cli.declared_names import refuse_joined
+from hourline.cli.declared_names import refuse_derived
 from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note
 from hourline.exit_status import INTERRUPTED
@@ -59,7 +59,7 @@ def replay(
     """
     declared = load(project, workspace)
     reader = declared.sources[require_known("source", source, list(declared.sources))]
-    refuse_joined(reader, "send the events to one of these")
+    refuse_derived(reader, "send the events to an input of it")
     chosen = _topic(reader, topic)
     from hourline.replay.replay_file import replay_file
     from hourline_core.runtime.kafka import kafka_of

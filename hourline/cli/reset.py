@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.chosen_hours import note_pending
-from hourline.cli.declared_names import DeclaredName, find_declared, refuse_joined
+from hourline.cli.declared_names import DeclaredName, find_declared, refuse_derived
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline_core.errors import UsageError
@@ -47,7 +47,7 @@ def reset(
             "--to is for sources only; a metric is computed again from all archived events: leave --to out"
         )
     if kind == "source":
-        refuse_joined(declared.sources[name], "reset one of these, and what it brings anew is joined")
+        refuse_derived(declared.sources[name], "reset an input of it, and what that brings anew is read")
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError(

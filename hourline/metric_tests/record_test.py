@@ -40,10 +40,9 @@ def record_test(connection: Connection, metric: str, hour: datetime) -> str:
     if not declared.window.is_hour:
         raise UsageError(f"'{metric}' has windows, allowed with --record is a metric whose windows are hours")
     source, name = project.source_of(declared), f"{metric} at {hour_text(hour)}"
-    if source.join:
-        inputs = " and ".join(f"'{one}'" for one in source.join.inputs)
+    if source.is_derived:
         raise UsageError(
-            f"source '{source.name}' of {metric} is joined of {inputs}, allowed with --record is a metric over a "
+            f"source '{source.name}' of {metric} is {source.origin_text}, allowed with --record is a metric over a "
             "source of topics"
         )
     _refuse_unreliable(connection, project, metric, hour)

@@ -1,4 +1,4 @@
-"""Which events of an input of a join count, in DuckDB's SQL: tasks decide that where they join."""
+"""Which events of an input of a derived source count, in DuckDB's SQL: tasks decide that where they read them."""
 
 from collections.abc import Iterator
 
@@ -19,6 +19,8 @@ def find_unfit_inputs(joined: Source) -> Iterator[tuple[str, str]]:
     """For each setting of an input that decides which events count, and that tasks cannot compute: the side of the
     input, and a sentence.
     """
+    if not joined.join:
+        return
     for side, source in zip(("left", "right"), joined.inputs, strict=False):
         for setting, text in (("id", source.id), ("where", source.where)):
             if text and translate_for_join(source, text) is None:
@@ -28,3 +30,16 @@ def find_unfit_inputs(joined: Source) -> Iterator[tuple[str, str]]:
                     "comparisons, arithmetic and functions that DuckDB computes as Spark does, without lookups; join "
                     "a source of the same records without it",
                 )
+
+
+def find_unfit_deletion(source: Source) -> str | None:
+    """Why the condition under which an event deletes a row of a snapshot cannot be computed. None: it can, or there is
+    none.
+    """
+    text = source.snapshot.deleted if source.snapshot else None
+    if text is None or not source.inputs or translate_for_join(source.inputs[0], text) is not None:
+        return None
+    return (
+        f"got {text!r}, allowed are fields of '{source.inputs[0].name}', comparisons, arithmetic and functions that "
+        "DuckDB computes as Spark does, without lookups"
+    )

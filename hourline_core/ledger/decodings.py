@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from hourline_core.errors import SourceError
 from hourline_core.ledger.layout import Layout
 from hourline_core.model import Source
-from hourline_core.model.decoding import Decoding, changed_fields, decoding_of, describe_changes, find_other_join
+from hourline_core.model.decoding import Decoding, changed_fields, decoding_of, describe_changes, find_other_derivation
 from hourline_core.storage.commit_log import WIDENED
 from hourline_core.storage.commits import commit_properties, durable_step
 from hourline_core.storage.open_tables import OpenTables
@@ -72,16 +72,17 @@ def note_decoding(events: DeltaTable, now: Decoding, sequence: int, moment: date
         )
 
 
-def refuse_other_join(events: DeltaTable, source: Source) -> None:
-    """Raise SourceError if the archived ``events`` of a joined source were joined by another declaration, of it or of
-    its inputs. Their pairs are not those of today's.
+def refuse_other_derivation(events: DeltaTable, source: Source) -> None:
+    """Raise SourceError if the archived ``events`` of a derived source were made by another declaration, of it or of
+    its inputs. They are not those of today's.
     """
-    used = read_decodings(events) if source.join else []
-    if used and (changed := find_other_join(used[-1], decoding_of(source))):
+    used = read_decodings(events) if source.is_derived else []
+    if used and (changed := find_other_derivation(used[-1], decoding_of(source))):
+        does, anew = ("joins", "both inputs are joined") if source.join else ("takes a snapshot", "its input is read")
         raise SourceError(
-            f"source '{source.name}' joins in another way than the events in its archive were joined: changed is "
-            f"{', '.join(changed)}; declare that again as it was, or give the source another name: under this, both "
-            "inputs are joined anew from their beginning"
+            f"source '{source.name}' {does} in another way than the events in its archive were made: changed is "
+            f"{', '.join(changed)}; declare that again as it was, or give the source another name: under this, {anew} "
+            "anew from the beginning"
         )
 
 

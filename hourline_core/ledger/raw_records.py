@@ -11,7 +11,7 @@ from hourline_core.storage.opening import exists
 def notes_on_raw_records(project: Project) -> Iterator[str]:
     """One sentence for each source that its owner should know of. Raises TableError."""
     for source in project.sources.values():
-        if source.join:  # Its events have no records. Those of its inputs are told there.
+        if source.is_derived:  # Its events have no records. Those of its inputs are told there.
             continue
         where = project.where_declared("source", source.name, ("raw",) if "raw" in source.model_fields_set else ())
         if not source.raw:

@@ -6,11 +6,12 @@ archived event names the decoding that made it.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hourline_core.model.expressions import column_names
+from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.source import Source
 
 DECODER_VERSION = 1
@@ -25,11 +26,14 @@ BYTES_ALONE = "bytes"
 TOMBSTONE = "tombstone"
 """The decoding of a tombstone among the rejected records: it has no bytes, and was not rejected."""
 
-_OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead", "join")
-"""The settings of a source, beside its fields, that decide which events a record becomes, or which pairs are joined."""
+_OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead", "join", "snapshot")
+"""The settings of a source, beside its fields, that decide which events a record becomes, or what it is made of."""
+
+_DERIVED = ("join", "snapshot")
+"""Those of a derived source."""
 
 _INPUTS = "inputs"
-"""What decides about the events of a joined source's inputs, by their names, among the declared settings."""
+"""What decides about the events of a derived source's inputs, by their names, among the declared settings."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,10 @@ def decoding_of(source: Source) -> Decoding:
     """The decoding that ``source`` declares."""
     # Without defaults, so that a setting which a later version adds changes no hash.
     own = source.model_dump(mode="json", include={"fields", *_OF_SOURCE}, exclude_defaults=True)
-    if source.inputs:
+    if source.inputs and source.join:
         own[_INPUTS] = {one.name: _what_joins(one, key) for one, key in zip(source.inputs, _keys(source), strict=True)}
+    if source.inputs and source.snapshot:
+        own[_INPUTS] = {table.name: _what_is_a_row(table, source.snapshot) for table in source.inputs}
     content = {"decoder": DECODER_VERSION, **own, **({} if source.raw else {"raw": False})}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return Decoding(hashlib.sha256(canonical.encode()).hexdigest()[:12], own, source.raw)
@@ -64,22 +70,33 @@ def _what_joins(source: Source, key: list[str]) -> dict[str, Any]:
     """The settings of an input that decide which of its events are joined. Other fields may change meanwhile."""
     declared = dict(decoding_of(source).declared)
     texts = [source.event_time.expression, source.id or "", source.where or ""]
-    named = frozenset[str]().union(*map(column_names, texts)) | {name.casefold() for name in key}
+    return declared | _what_is_named(source, key, texts) | {"id": source.id, "where": source.where}
+
+
+def _what_is_named(source: Source, names: Iterable[str], texts: Iterable[str]) -> dict[str, Any]:
+    """The fields of an input that are required, are among ``names`` or that ``texts`` use, with the derived ones."""
+    named = frozenset[str]().union(*map(column_names, texts)) | {name.casefold() for name in names}
     derived = {}
     for name, text in reversed(source.derived.items()):  # A derived field may use earlier ones.
         if name.casefold() in named:
             derived[name] = text
             named |= column_names(text)
-    fields = {name: of for name, of in declared.pop("fields").items() if of.get("required") or name.casefold() in named}
-    others = {"fields": fields, "id": source.id, "where": source.where, "derived": derived}
-    return declared | others
+    declared = decoding_of(source).declared["fields"]
+    fields = {name: of for name, of in declared.items() if of.get("required") or name.casefold() in named}
+    return {"fields": fields, "derived": derived}
 
 
-def find_other_join(before: Decoding, now: Decoding) -> list[str]:
-    """In words, what is declared in another way by ``now`` than by ``before`` about which pairs are joined. Empty:
-    nothing, or neither is of a joined source.
+def _what_is_a_row(table: Source, snapshot: Snapshot) -> dict[str, Any]:
+    """The settings of the source in the place of a table that decide which rows it has. Other fields may change."""
+    texts = [table.event_time.expression, snapshot.deleted or ""]
+    return dict(decoding_of(table).declared) | _what_is_named(table, snapshot.names, texts)
+
+
+def find_other_derivation(before: Decoding, now: Decoding) -> list[str]:
+    """In words, what is declared in another way by ``now`` than by ``before`` about what a derived source is made of.
+    Empty: nothing, or neither is of a derived source.
     """
-    found = ["join"] if before.declared.get("join") != now.declared.get("join") else []
+    found = [key for key in _DERIVED if before.declared.get(key) != now.declared.get(key)]
     old, new = before.declared.get(_INPUTS, {}), now.declared.get(_INPUTS, {})
     for name in new.keys() & old.keys():
         changed = [
@@ -120,9 +137,10 @@ def _changes(before: Decoding, now: Decoding) -> Iterator[tuple[str | None, str]
         yield None, f"raw, which was {_text(before.raw)}, is {_text(now.raw)}"
     for setting in _OF_SOURCE:
         value, was = now.declared.get(setting), before.declared.get(setting)
-        if value != was and setting != "join":
+        if value != was and setting not in _DERIVED:
             yield None, f"{setting}, which was {_text(was)}, is {_text(value)}"
-    yield from ((None, f"{what} is another one, which a recompute refuses") for what in find_other_join(before, now))
+    for what in find_other_derivation(before, now):
+        yield None, f"{what} is another one, which a recompute refuses"
 
 
 def _text(value: Any) -> str:

@@ -1,31 +1,35 @@
-"""Gives joined sources the fields of their inputs, and finds the joins that cannot be."""
+"""Gives derived sources the fields of their inputs, and finds the joins that cannot be."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where
 from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join
 from hourline_core.model.names import LONGEST
+from hourline_core.model.snapshot_sources import has_rows
 from hourline_core.model.source import Source
 
 
-def bind_joins(sources: Mapping[str, Source]) -> dict[str, Source]:
-    """The sources, with the fields of their inputs if they are joined; inputs come before what joins them. A source
-    whose inputs are not all there, or that is its own input, stays as it is.
+def bind_derived(sources: Mapping[str, Source]) -> dict[str, Source]:
+    """The sources, with the fields of their inputs if they are derived; inputs come before what is made of them. A
+    source whose inputs are not all there, or that is its own input, stays as it is.
     """
     bound: dict[str, Source] = {}
     waiting = dict(sources)
     while waiting:
-        ready = [
-            source
-            for source in waiting.values()
-            if source.join is None or all(name not in waiting for name in source.join.inputs)
-        ]
+        ready = [source for source in waiting.values() if all(name not in waiting for name in source.input_names)]
         for source in ready or waiting.values():
-            inputs = [bound[name] for name in source.join.inputs if name in bound] if source.join else []
-            bound[source.name] = source.bind_inputs(*inputs) if len(inputs) == 2 else source
+            bound[source.name] = _bind(source, [bound[name] for name in source.input_names if name in bound])
         waiting = {name: source for name, source in waiting.items() if name not in bound}
     return bound
+
+
+def _bind(source: Source, inputs: Sequence[Source]) -> Source:
+    if source.join and len(inputs) == 2:
+        return source.bind_inputs(*inputs)
+    if source.snapshot and inputs and has_rows(source.snapshot, *inputs):
+        return source.bind_table(*inputs)
+    return source
 
 
 def find_join_mistakes(sources: Mapping[str, Source], where: Where, unread: Collection[str]) -> Iterator[str]:
@@ -56,8 +60,7 @@ def _find_mistakes(
             known = False
             yield (
                 (side,),
-                f"got '{name}', whose events without a partner may be taken back; allowed are sources of topics and "
-                "inner joins: join the inputs of these",
+                f"got '{name}', whose events may be taken back; allowed are sources of topics and inner joins",
             )
     if not known:
         return

@@ -108,10 +108,10 @@ def _load(project: Project, name: str, document: Document) -> LoadedTest | None:
     source = _find_source(project, declared, document)
     if source is None:
         return None
-    if source.join:
-        inputs = " and ".join(f"'{one}'" for one in source.join.inputs)
+    if source.is_derived:
         text = (
-            f"got metrics over '{source.name}', which is joined of {inputs}, allowed are those over a source of topics"
+            f"got metrics over '{source.name}', which is {source.origin_text}, allowed are those over a source of "
+            "topics"
         )
         _add(document, text, "expect")
         return None

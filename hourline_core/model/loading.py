@@ -14,7 +14,7 @@ from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.base import Declaration
 from hourline_core.model.cross_checks import find_mistakes, find_view_clashes
 from hourline_core.model.home_folder import expand_home
-from hourline_core.model.joined_sources import bind_joins
+from hourline_core.model.joined_sources import bind_derived
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
@@ -105,7 +105,7 @@ class _Loading:
         settings = self._build(Settings, settings_document)
         self.user_measures = read_user_measures(self.root, self.mistakes) if folders else {}
         lookups = _only(Lookup, self._folder("lookup", lambda _: Lookup) if folders else {})
-        sources = bind_joins(_only(Source, self._folder("source", lambda _: Source) if folders else {}))
+        sources = bind_derived(_only(Source, self._folder("source", lambda _: Source) if folders else {}))
         in_metrics = self._folder("metric", partial(_metric_model, sources, self.user_measures)) if folders else {}
         metrics, rollups = _only(Metric, in_metrics), _only(Rollup, in_metrics)
         if folders and not any(kind == "source" for kind, _ in self.documents):

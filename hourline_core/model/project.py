@@ -9,7 +9,7 @@ from typing import Literal
 from hourline_core.errors import DeclarationError, UsageError, did_you_mean
 from hourline_core.model.cross_checks import find_mistakes
 from hourline_core.model.home_folder import expand_home
-from hourline_core.model.joined_sources import bind_joins
+from hourline_core.model.joined_sources import bind_derived
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.rollup import ResolvedRollup
@@ -52,7 +52,7 @@ class Project:
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
         bound = {name: source.bind_lookups(self.lookups) for name, source in self.sources.items()}
-        object.__setattr__(self, "sources", bind_joins(bound))
+        object.__setattr__(self, "sources", bind_derived(bound))
 
     def find_metric(self, name: str) -> Metric:
         """The metric with tables that has this name. Raises UsageError, with a near name or with the metric that a

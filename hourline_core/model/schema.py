@@ -34,7 +34,7 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     if Metric in models:
         _allow_sql(definitions["Metric"])
     if Source in models:
-        _allow_join(definitions["Source"])
+        _allow_derived(definitions["Source"])
     whole: dict[str, Any] = {"$schema": DIALECT, "title": "Hourline"}
     if kind is not None:
         of_kind = [references[model, "validation"] for model in models]
@@ -42,9 +42,10 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     return {**whole, "$defs": definitions}
 
 
-def _allow_join(source: dict[str, Any]) -> None:
-    """Allow ``join`` in place of a topic and what is said of its records."""
-    source["anyOf"] = [{"required": ["topic", *source.pop("required")]}, {"required": ["join"]}]
+def _allow_derived(source: dict[str, Any]) -> None:
+    """Allow ``join`` or ``snapshot`` in place of a topic and what is said of its records."""
+    of_topic = {"required": ["topic", *source.pop("required")]}
+    source["anyOf"] = [of_topic, {"required": ["join"]}, {"required": ["snapshot"]}]
 
 
 def _allow_sql(metric: dict[str, Any]) -> None:

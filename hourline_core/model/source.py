@@ -1,5 +1,5 @@
 """A source: typed events with an event time and, optionally, a unique id. They come from one or more Kafka topics, or
-are joined of other sources.
+are derived from other sources: joined of two, or the rows of one as a table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from hourline_core.model.join import UNMATCHED, Join
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
 from hourline_core.model.scratch_columns import EVENT_TIME, visible_name
+from hourline_core.model.snapshot import SNAPSHOT_KEY, SNAPSHOT_ROW, SNAPSHOT_TIME, Snapshot
 from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
 from hourline_core.model.times import Duration, Moment
 from hourline_core.model.topics import RetentionForm, TopicForm, matches
@@ -31,13 +32,13 @@ _OF_RECORDS = (
     *("topic", "branch", "format", "raw", "key_type", "fields", "explode", "event_time"),
     *("earliest", "latest", "ahead", "on_recreate", "partitions", "retention"),
 )
-"""The keys that are about records of topics, which a joined source does not read."""
+"""The keys that are about records of topics, which a derived source does not read."""
 
-_NOT_OUTER = {
-    "id": "whose events without a partner have an id of their own: leave id out",
-    "idle": "which waits for the clocks of both inputs: declare idle in these",
+_NOT_TAKEN_BACK = {
+    "id": "whose events that may be taken back have an id of their own: leave id out",
+    "idle": "which waits for the clocks of its inputs: declare idle in these",
 }
-"""The keys that a left or full join has not, and what to do."""
+"""The keys that a source has not whose events may be taken back, and what to do."""
 
 
 def _explode(value: Any) -> Any:
@@ -61,7 +62,7 @@ class Source(Declaration):
     topic: TopicForm | None = None
     """The Kafka topic of the events. A list names several topics. `{pattern: …}` is a regular expression, and means all
     topics whose whole name matches, also topics that are created later. Hourline creates a named topic if it is
-    missing. Each source has a `topic`, or is a `join`.
+    missing. Each source has a `topic`, or is a `join` or a `snapshot`.
     """
 
     join: Join | None = None
@@ -69,6 +70,13 @@ class Source(Declaration):
     its source in front: `orders_amount`. `orders_event_time` is the event time of the event of `orders`. The event time
     of a pair is the later one of both. Keys about records, such as `fields` and `event_time`, are not allowed beside
     it.
+    """
+
+    snapshot: Snapshot | None = None
+    """A source whose rows at the end of each hour are the events, in place of a `topic`. It is taken as a table: the
+    newest event of each key is the row. The fields are the key and the columns, with their names there,
+    `snapshot_time`, the end of the hour, and the event time of the row, such as `orders_event_time`. Keys about
+    records, such as `fields` and `event_time`, are not allowed beside it.
     """
 
     branch: Expression | None = None
@@ -210,6 +218,23 @@ class Source(Declaration):
         bound._inputs = (left, right)
         return bound
 
+    def bind_table(self, table: "Source") -> Self:
+        """The source of a snapshot with the fields of the source that is its table."""
+        assert self.snapshot, "it is a snapshot"
+        of_key = {SNAPSHOT_KEY: Field(type=table.key_type)} if self.snapshot.is_by_record_key else {}
+        fields = {name: Field(type=table.fields[name].type) for name in self.snapshot.names}
+        times = {name: Field(type="timestamp", required=True) for name in (SNAPSHOT_TIME, f"{table.name}_event_time")}
+        bound = self.model_copy(
+            update={
+                "fields": {**times, **of_key, **fields, SNAPSHOT_ROW: Field(type="string")},
+                # The last moment of the hour that ends with the snapshot.
+                "event_time": EventTime(expression=f"{SNAPSHOT_TIME} - INTERVAL 1 MICROSECOND"),
+                "id": SNAPSHOT_ROW,
+            }
+        )
+        bound._inputs = (table,)
+        return bound
+
     def joined_names(self, *inputs: "Source") -> Iterator[tuple[str, str]]:
         """The names of the fields that inputs give to the joined source, each with what it is, in words."""
         for source in inputs:
@@ -219,10 +244,29 @@ class Source(Declaration):
 
     @property
     def takes_back(self) -> bool:
-        """Whether events are taken back: those of a left or full join whose partner comes after all. An event whose
-        ``id`` comes again in its hour was taken back then, and does not count.
+        """Whether events are taken back: those of a left or full join whose partner comes after all, and the rows of a
+        snapshot that a late event replaces. An event whose ``id`` comes again in its hour was taken back then, and does
+        not count.
         """
-        return self.join is not None and self.join.type != "inner"
+        return self.snapshot is not None or (self.join is not None and self.join.type != "inner")
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether its events are made of those of other sources. Otherwise, they are read from topics."""
+        return self.join is not None or self.snapshot is not None
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the sources that a derived one is made of. Empty: it reads topics."""
+        if self.join:
+            return self.join.inputs
+        return (self.snapshot.of,) if self.snapshot else ()
+
+    @property
+    def origin_text(self) -> str:
+        """What a derived source is, for messages: ``joined of 'orders' and 'payments'``."""
+        inputs = " and ".join(f"'{name}'" for name in self.input_names)
+        return f"{'joined' if self.join else 'a snapshot'} of {inputs}"
 
     @property
     def remembers_ids(self) -> bool:
@@ -231,7 +275,7 @@ class Source(Declaration):
 
     @property
     def inputs(self) -> tuple["Source", ...]:
-        """The sources that a joined one is made of, left and right, once it is bound. Empty: it reads topics."""
+        """The sources that a derived one is made of, once it is bound. Empty: it reads topics."""
         return self._inputs
 
     def bind_lookups(self, declared: Mapping[str, Lookup]) -> Self:
@@ -241,8 +285,8 @@ class Source(Declaration):
         return bound
 
     def reads(self, name: str) -> bool:
-        """Whether it reads the topic called ``name``; of a joined source, whether that is one of its inputs."""
-        return name in self.join.inputs if self.join else matches(self.topic, name)
+        """Whether it reads the topic called ``name``; of a derived source, whether that is one of its inputs."""
+        return name in self.input_names if self.is_derived else matches(self.topic, name)
 
     def lookup_name(self, name: str) -> str:
         """The name of the lookup that expressions of the source call ``name``."""
@@ -284,33 +328,43 @@ class Source(Declaration):
     @model_validator(mode="before")
     @classmethod
     def _refuse_records(cls, value: Any) -> Any:
-        """Refuse the keys that a joined source has not. Its inputs give what these would say, see ``bind_inputs``:
-        until then, there are stand-ins.
+        """Refuse the keys that a derived source has not. Its inputs give what these would say: until it is bound, there
+        are stand-ins.
         """
-        if not isinstance(value, dict) or value.get("join") is None:
+        if not isinstance(value, dict):
             return value
+        given = [key for key in ("join", "snapshot") if value.get(key) is not None]
+        if not given:
+            return value
+        if len(given) > 1:
+            raise refuse("got it beside `join`, allowed is one of them", "snapshot")
         for key in _OF_RECORDS:
             if value.get(key) is not None:
                 raise refuse(
-                    f"got it beside `join`, whose events are made of those of its inputs: leave {key} out", key
+                    f"got it beside `{given[0]}`, whose events are made of those of its inputs: leave {key} out", key
                 )
-        return {**value, "raw": False, "fields": {"joined": "string"}, "event_time": "joined"}
+        return {**value, "raw": False, "fields": {"derived": "string"}, "event_time": "derived"}
 
     @model_validator(mode="after")
-    def _refuse_beside_outer(self) -> Self:
-        for key, way_out in _NOT_OUTER.items():
-            if self.join and self.takes_back and getattr(self, key) is not None:
-                raise refuse(f"got it beside a {self.join.type} join, {way_out}", key)
-        if self.join and self.takes_back and self.clock == "wall":
-            raise refuse(
-                f"got wall beside a {self.join.type} join, whose hours wait for partners: leave it out", "clock"
-            )
+    def _refuse_beside_taken_back(self) -> Self:
+        if not self.takes_back:
+            return self
+        what = f"a {self.join.type} join" if self.join else "a snapshot"
+        for key, way_out in _NOT_TAKEN_BACK.items():
+            if getattr(self, key) is not None:
+                raise refuse(f"got it beside {what}, {way_out}", key)
+        if self.clock == "wall":
+            waits = "whose hours wait for partners" if self.join else "whose hours wait for the clock of its input"
+            raise refuse(f"got wall beside {what}, {waits}: leave it out", "clock")
         return self
 
     @model_validator(mode="after")
     def _check_origin(self) -> Self:
-        if self.topic is None and self.join is None:
-            raise refuse("is missing: allowed is the name of a Kafka topic, or a `join` of two sources", "topic")
+        if self.topic is None and not self.is_derived:
+            raise refuse(
+                "is missing: allowed is the name of a Kafka topic, a `join` of two sources, or a `snapshot` of one",
+                "topic",
+            )
         return self
 
     @model_validator(mode="after")

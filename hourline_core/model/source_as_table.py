@@ -22,9 +22,10 @@ def find_table_mistakes(
             place = where("lookup", lookup.name, ("table",))
             yield f"{place}: table: got '{named}', which is no source of this project{did_you_mean(named, sources)}"
             continue
-        if sources[named].join:
+        if sources[named].is_derived:
             place = where("lookup", lookup.name, ("table",))
-            yield f"{place}: table: got '{named}', which is joined of others, allowed is a source of a topic"
+            text = f"got '{named}', which is {sources[named].origin_text}, allowed is a source of a topic"
+            yield f"{place}: table: {text}"
             continue
         for name, text in _find_column_mistakes(lookup, sources[named]):
             yield f"{where('lookup', lookup.name, ('columns', name))}: columns.{name}: {text}"

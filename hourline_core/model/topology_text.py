@@ -1,5 +1,5 @@
-"""The topology of a project: topics, the sources that read them or are joined of others, and the metrics over these; as
-text and as Mermaid.
+"""The topology of a project: topics, the sources that read them or are derived from others, and the metrics over
+these; as text and as Mermaid.
 
 The name is that of Kafka Streams, whose ``Topology.describe()`` prints the same kind of list.
 """
@@ -7,6 +7,7 @@ The name is that of Kafka Streams, whose ``Topology.describe()`` prints the same
 from collections.abc import Iterator
 from operator import attrgetter
 
+from hourline_core.model.lookup import RECORD_KEY
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project
 from hourline_core.model.source import Source
@@ -20,7 +21,7 @@ def topology_text(project: Project) -> str:
     """
     lines, listed = [], set()
     origins = [(f"topic {topic}", sources) for topic, sources in _sources_by_topic(project).items()]
-    origins += [(f"sources {' and '.join(one.join.inputs)}", [one]) for one in _joined(project) if one.join]
+    origins += [(_inputs_text(one), [one]) for one in _derived(project)]
     for origin, sources in origins:
         lines.append(origin)
         for source in sources:
@@ -48,7 +49,7 @@ def topology_mermaid(project: Project) -> str:
                 drawn.add(source.name)
                 lines += _draw(source, project)
             lines.append(f"    topic{number} --> source_{source.name}")
-    for source in _joined(project):
+    for source in _derived(project):
         lines += _draw(source, project)
         lines += [f"    source_{one.name} --> source_{source.name}" for one in source.inputs]
     return "\n".join(lines)
@@ -76,8 +77,13 @@ def _sources_by_topic(project: Project) -> dict[str, list[Source]]:
     return {topic: [source for source in by_name if topic in topic_labels(source.topic)] for topic in topics}
 
 
-def _joined(project: Project) -> list[Source]:
-    return sorted((source for source in project.sources.values() if source.join), key=attrgetter("name"))
+def _inputs_text(source: Source) -> str:
+    names = source.input_names
+    return f"{'source' if len(names) == 1 else 'sources'} {' and '.join(names)}"
+
+
+def _derived(project: Project) -> list[Source]:
+    return sorted((source for source in project.sources.values() if source.is_derived), key=attrgetter("name"))
 
 
 def _steps_of(source: Source) -> Iterator[str]:
@@ -89,6 +95,11 @@ def _steps_of(source: Source) -> Iterator[str]:
         yield f"{'joins' if source.join.type == 'inner' else f'{source.join.type} join'} on {keys}"
         within = source.join.within
         yield f"within {duration_text(within.before)} before and {duration_text(within.after)} after"
+    if source.snapshot:
+        key = " and ".join(source.snapshot.key) or RECORD_KEY
+        yield f"a snapshot of {source.snapshot.of} by {key} every {duration_text(source.snapshot.every)}"
+        if source.snapshot.deleted:
+            yield f"deleted if {source.snapshot.deleted}"
     if source.branch:
         yield f"branch {source.branch}"
     for name, expression in source.explode.items():

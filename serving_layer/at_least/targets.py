@@ -40,15 +40,14 @@ class Target:
 
 def sources_reading(project: Project, sources: Collection[str], at_least: AtLeast) -> list[Source]:
     """Those of ``sources``, the ones that a query names, that must have counted something. Raises UsageError for a
-    topic that none of them reads, and for a joined source: what an offset has become of there is not known.
+    topic that none of them reads, and for a derived source: what an offset has become of there is not known.
     """
     named = [project.sources[name] for name in sources]
     for source in named:
-        if source.join:
-            inputs = " and ".join(f"'{name}'" for name in source.join.inputs)
+        if source.is_derived:
             raise UsageError(
-                f"an answer cannot wait for source '{source.name}', which is joined of {inputs}: leave at_least out, "
-                "or ask for metrics over these; `hourline status --partitions` shows what is not joined yet"
+                f"an answer cannot wait for source '{source.name}', which is {source.origin_text}: leave at_least out, "
+                "or ask for metrics over that; `hourline status --partitions` shows what is not read yet"
             )
     if at_least == "now":
         return named

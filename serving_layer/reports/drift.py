@@ -21,7 +21,7 @@ class DriftCause(Described):
     measure: str
     """The name of the measure."""
     cause: str
-    """`late`, `duplicate`, `declaration`, `lookup`, `partner`, `rounding` or `unexplained`."""
+    """`late`, `duplicate`, `declaration`, `lookup`, `taken_back`, `rounding` or `unexplained`."""
     amount: float | None
     """The change by this cause."""
     cells: int

@@ -26,7 +26,7 @@ class Reason(Described):
     """Why a measure of the whole hour changed, and by how much, over all dimensions."""
 
     cause: str
-    """`late`, `duplicate`, `declaration`, `lookup`, `partner`, `rounding` or `unexplained`."""
+    """`late`, `duplicate`, `declaration`, `lookup`, `taken_back`, `rounding` or `unexplained`."""
     measure: str
     """The name of the measure."""
     amount: float | None

@@ -111,7 +111,7 @@ def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str,
     read = find_read_offsets(connection, sources)
     known = {
         source.name: offsets_of_inputs(connection, source)
-        if source.join
+        if source.is_derived
         else offsets_of_known(source, read.get(source.name, ReadOffsets()), offsets[source.name])
         for source in sources
     }

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from hourline_core.aggregates.user_defined import user_defined_of
 from hourline_core.compute.aggregation import AggregationPlan
 from hourline_core.errors import TableError
-from hourline_core.ledger.decodings import note_decoding, refuse_other_join
+from hourline_core.ledger.decodings import note_decoding, refuse_other_derivation
 from hourline_core.ledger.layout import (
     DECLARATION,
     EVENT_SCHEMA,
@@ -183,7 +183,7 @@ def open_source_tables(
     fields = _with_own_columns(layout, source, fields, progress)
     events_schema = pa.schema([*EVENT_SCHEMA, *fields])
     events = _open_events(layout, source, events_schema, progress)
-    refuse_other_join(events, source)
+    refuse_other_derivation(events, source)
     archived = pa.schema(events.schema().to_arrow())
     former_fields = [column for column in archived if column.name not in events_schema.names]
     rejected = open_or_create(

@@ -43,7 +43,7 @@ def native_expressions(source: Source, branches: Branches | None, projection: Pr
     """The expressions of ID and of ``projection``, by column, for DuckDB. None: the records of ``source``, some
     expression, or the key of a lookup need Spark; or its events are joined, in Spark's columns.
     """
-    if source.join or branches is not None or not is_validated_natively(source):
+    if source.is_derived or branches is not None or not is_validated_natively(source):
         return None
     expressions = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
     native = translate_all(expressions)

@@ -63,7 +63,7 @@ class PartBuilder:
 
     def __init__(self, plan: IntakePlan, assignment: Assignment, folds: Mapping[str, Fold]) -> None:
         self._plan = plan
-        self._joined = plan.source.join is not None
+        self._joined = plan.source.is_derived
         self._assignment = assignment
         self._folds = folds
         self._events = FileIfRows(plan.events, plan.storage_options, "events", plan.events_schema)

@@ -83,7 +83,7 @@ def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordB
     if native:
         batches = (as_records(batch, assignment.arrived) for batch in batches)
     # Pairs of one micro-batch of an input have its sequence in their address, and are records of their own.
-    for chunk in join_tables(map(pa.table, batches)) if declared.source.join else _chunks(batches):
+    for chunk in join_tables(map(pa.table, batches)) if declared.source.is_derived else _chunks(batches):
         builder.add(native.evaluate(chunk, assignment.lookups) if native else chunk)
     return builder.finish()
 

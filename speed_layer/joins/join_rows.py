@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -16,29 +15,16 @@ import pyarrow as pa
 from hourline_core.model.join import UNMATCHED
 from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE, TAKEN_BACK
 from hourline_core.sql.literals import identifier, literal
-from speed_layer.joins.plan import ADDRESS, JoinPlan, SidePlan
+from speed_layer.derived.passed import Passed
+from speed_layer.derived.read_events import ADDRESS
+from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, WHOLE, Part
+from speed_layer.joins.plan import JoinPlan, SidePlan
 from speed_layer.joins.read_side import Side
-from speed_layer.joins.step import Passed
 
-SIDE, INPUT_SEQUENCE, AT = "side", "sequence", "at"
-"""The columns of a pair beside its fields: 0 or 1 for the input whose event completed it, the sequence of that event,
-and the event time in microseconds since 1970.
-"""
 _ROWS = 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE = ("s", *(f"a{number}" for number in range(len(ADDRESS))))
 """The columns that say which event of an id is the first."""
-
-
-class Part(NamedTuple):
-    """The share of a task: the keys whose hash is ``number``, of ``of``."""
-
-    number: int = 0
-    of: int = 1
-
-
-WHOLE = Part()
-"""That of the only task."""
 
 
 @dataclass(frozen=True)

@@ -5,29 +5,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from hourline_core.compute.joined_inputs import find_unfit_inputs, translate_for_join
-from hourline_core.errors import DeclarationError, SourceError
-from hourline_core.ledger.decode_records import needs_no_spark
+from hourline_core.errors import DeclarationError
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout, archived_names
-from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
-from hourline_core.model.decoding import Decoding, decides_otherwise
-from hourline_core.model.scratch_columns import (
-    DUPLICATE,
-    EVENT_TIME,
-    HOUR,
-    OFFSET,
-    PARTITION,
-    PLACE,
-    SEQUENCE,
-    TOPIC_ID,
-)
+from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE
 from hourline_core.sql.literals import identifier
-
-ADDRESS = (TOPIC_ID, PARTITION, OFFSET, PLACE)
+from speed_layer.derived.decoding import DecodedAnew, plan_decoding
+from speed_layer.derived.inputs import Input
+from speed_layer.derived.read_events import ADDRESS
 
 
 @dataclass(frozen=True)
@@ -52,23 +40,8 @@ class SidePlan:
     """The condition under which an event counts, in DuckDB's SQL. None: each one does."""
     fields: Mapping[str, str]
     """By field of the joined source, the column that it is made of."""
-    anew: "DecodedAnew | None" = None
+    anew: DecodedAnew | None = None
     """How events are decoded that another declaration of the input has archived. None: there are none."""
-
-
-@dataclass(frozen=True)
-class DecodedAnew:
-    """Archived events that other declarations of their source have made, with other fields."""
-
-    source: Source
-    before: Sequence[Decoding]
-    """The decodings of these declarations."""
-    up_to: int
-    """The last sequence that may have some."""
-    keeps_rejected: bool
-    """Whether those that are rejected now are partners all the same. They were joined, so the others of a left or full
-    join have had a partner.
-    """
 
 
 @dataclass(frozen=True)
@@ -84,20 +57,6 @@ class JoinPlan:
     """How much earlier, and later, than the left event the right one may be."""
     outer: tuple[bool, bool] = (False, False)
     """Whether events of each side are joined without a partner, too."""
-
-
-@dataclass(frozen=True)
-class Input:
-    """The tables of one input of a join, at the version that they are open at."""
-
-    source: Source
-    progress: Progress
-    events: DeltaTable
-
-    @property
-    def topic_id(self) -> str:
-        """What the progress of the joined source calls the input: tables in the place of these have another id."""
-        return str(self.progress.table.metadata().id)
 
 
 def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> JoinPlan:
@@ -140,27 +99,5 @@ def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str], 
         identity,
         translate_for_join(source, source.where) if source.where else None,
         {event_time: EVENT_TIME, **dict(zip(names, source.event_fields, strict=True))},
-        _plan_decoding(joined, source, ArchiveDecodings.of(side.events, source)),
+        plan_decoding(joined, source, ArchiveDecodings.of(side.events, source)),
     )
-
-
-def _plan_decoding(joined: Source, source: Source, decodings: ArchiveDecodings) -> DecodedAnew | None:
-    """How tasks decode the events of other declarations, as long as these have other fields alone. Another event time
-    would be in other hours. Raises SourceError.
-    """
-    others = decodings.others
-    if not others:
-        return None
-    if (
-        not all(one.raw for one in others)
-        or any(decides_otherwise(one, decodings.now) for one in others)
-        or not needs_no_spark(source, others)
-    ):
-        changes = "; ".join(decodings.describe_changes())
-        raise SourceError(
-            f"source '{joined.name}' cannot join '{source.name}', whose archive has events that another declaration "
-            f"has made ({changes}): declare '{source.name}' as it was when they were archived, or declare it under "
-            "another name, and join that"
-        )
-    ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
-    return DecodedAnew(source, others, max(ends, default=0), keeps_rejected=joined.takes_back)

@@ -5,56 +5,14 @@ read.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.storage.file_ranges import FileRange, file_ranges
-from hourline_core.storage.file_slices import FileSlice
-from speed_layer.joins.plan import Input, JoinPlan
-from speed_layer.joins.spans import FIRST_HOUR, Span, hour_at, merge_spans, spans_near, spans_of
-
-
-@dataclass(frozen=True)
-class Files:
-    """What is read of an archive: of some files, the events of some hours."""
-
-    slices: Sequence[FileSlice] = ()
-    spans: Sequence[Span] = ()
-    """In order, with an hour or more between two of them."""
-    old: frozenset[str] = frozenset()
-    """The paths of those that may have events to decode anew."""
-
-    @property
-    def rows(self) -> int:
-        """The number of events in the files, of any hour."""
-        return sum(one.end - one.first for one in self.slices)
-
-
-class Passed(NamedTuple):
-    """The clock of a joined source before a micro-batch and after it (UTC). None: it has none yet.
-
-    An event of an outer side is joined without a partner in the first micro-batch that has read it, and whose clock has
-    passed it, if it has none by then.
-    """
-
-    before: datetime | None = None
-    after: datetime | None = None
-
-    @property
-    def hours(self) -> Sequence[Span]:
-        """Those of the times in between."""
-        if self.after is None or self.after == self.before:
-            return ()
-        first = hour_at(self.before, timedelta(0)) if self.before else FIRST_HOUR
-        return [(first, hour_at(self.after, timedelta(0)))]
-
-    def up_to_now(self, spans: Sequence[Span]) -> Sequence[Span]:
-        """Those hours of ``spans`` that the clock has entered."""
-        if self.after is None:
-            return ()
-        now = hour_at(self.after, timedelta(0))
-        return [(first, min(last, now)) for first, last in spans if first <= now]
+from hourline_core.storage.file_ranges import file_ranges
+from speed_layer.derived.inputs import Input
+from speed_layer.derived.passed import Passed
+from speed_layer.derived.read_events import NO_FILES, Files, choose_files
+from speed_layer.derived.spans import merge_spans, spans_near, spans_of
+from speed_layer.joins.plan import JoinPlan
 
 
 @dataclass(frozen=True)
@@ -65,30 +23,18 @@ class SideStep:
     """The sequence up to which it was read before."""
     up_to: int
     """The sequence up to which it is read now."""
-    new: Files = Files()
+    new: Files = NO_FILES
     """Those of the events in between."""
-    near: Files = Files()
+    near: Files = NO_FILES
     """Those of earlier events, as far as they may have a partner among the new ones of the other input, or may now be
     joined without one.
     """
-    far: Files = Files()
+    far: Files = NO_FILES
     """Those of earlier events, as far as one of these of the other input may have had a partner in them. Empty: nobody
     needs to know.
     """
-    identities: Files = Files()
+    identities: Files = NO_FILES
     """Those of all events that may have the id of one of these. Empty: the input has no id."""
-
-
-def split_rows(rows: Sequence[ProgressRow], most: int) -> list[ProgressRow]:
-    """The first ``rows`` of progress, whole sequences with at most ``most`` accepted events; at least one sequence."""
-    taken: list[ProgressRow] = []
-    accepted = 0
-    for row in rows:
-        if taken and row.sequence != taken[-1].sequence and accepted + row.counts.accepted > most:
-            break
-        taken.append(row)
-        accepted += row.counts.accepted
-    return taken
 
 
 def plan_step(
@@ -125,11 +71,6 @@ def plan_step(
         last_old = anew.up_to if anew else 0
         old_files = frozenset(path for path, (first, _) in sequences.items() if first <= last_old)
         files = ((new, own), (old, near), (old, far), (known, ids))
-        sides.append(SideStep(after[place], up_to, *(_files(of, spans, old_files) for of, spans in files)))
+        sides.append(SideStep(after[place], up_to, *(choose_files(of, spans, old_files) for of, spans in files)))
     left, right = sides
     return left, right
-
-
-def _files(files: Sequence[FileRange], spans: Sequence[Span], old: frozenset[str]) -> Files:
-    touched = [of for of in files if any(of.last >= first and of.first <= last for first, last in spans)]
-    return Files([FileSlice(of.path, 0, of.rows) for of in touched], spans, old & {of.path for of in touched})

@@ -240,7 +240,7 @@ def test_events_without_a_partner_are_joined_and_taken_back(kafka: str, tmp_path
         fig.hour: "stale",
         fig.hour + timedelta(hours=1): "revised",
     }
-    assert "late partners" in shop.sent.command("plan")
+    assert "events taken back" in shop.sent.command("plan")
     assert_exact(shop, final=False)
     shop.sent.recompute()
     assert_exact(shop, final=True)

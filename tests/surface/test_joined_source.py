@@ -26,10 +26,10 @@ FILES = {
 @pytest.mark.parametrize(
     ("arguments", "instead"),
     [
-        (["reset", "paid", "--dry-run"], "reset one of these, and what it brings anew is joined"),
-        (["reset", "paid", "--yes"], "reset one of these, and what it brings anew is joined"),
-        (["import", "rows.jsonl", "--source", "paid"], "import the files into one of these"),
-        (["replay", "rows.jsonl", "--source", "paid"], "send the events to one of these"),
+        (["reset", "paid", "--dry-run"], "reset an input of it, and what that brings anew is read"),
+        (["reset", "paid", "--yes"], "reset an input of it, and what that brings anew is read"),
+        (["import", "rows.jsonl", "--source", "paid"], "import the files into an input of it"),
+        (["replay", "rows.jsonl", "--source", "paid"], "send the events to an input of it"),
     ],
 )
 def test_a_joined_source_has_no_records_to_reset_import_or_send(
@@ -79,4 +79,7 @@ def test_a_lookup_of_a_joined_source_is_refused(
     lookup = "table: source:paid\nkey: n\ncolumns: {n: {type: long, column: orders_n}}\n"
     folder = write_project(tmp_path, {**FILES, "lookups/last.yaml": lookup})
     lines = Failing(monkeypatch, capsys).lines("plan", folder=folder, status=1)
-    assert any("got 'paid', which is joined of others, allowed is a source of a topic" in line for line in lines)
+    assert any(
+        "got 'paid', which is joined of 'orders' and 'payments', allowed is a source of a topic" in line
+        for line in lines
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from hourline_core.errors import DeclarationError
 from hourline_core.model import Project, load_project
-from hourline_core.model.decoding import decoding_of, find_other_join
+from hourline_core.model.decoding import decoding_of, find_other_derivation
 from hourline_core.model.topology_text import topology_mermaid, topology_text
 from tests.support.project_files import write_project
 
@@ -121,7 +121,10 @@ def test_a_join_of_a_joined_source_has_the_fields_of_all_whatever_the_order_of_t
             "join: {left: order, right: payment, on: {order_id: of_order}, within: 1h}\nderived: {order_amount: '1'}",
             "'order_amount' of 'paid' itself and field 'amount' of 'order' would both be 'order_amount'; allowed is each name",
         ),
-        ("fields: {a: string}\nevent_time: a", "topic: is missing: allowed is the name of a Kafka topic, or a `join`"),
+        (
+            "fields: {a: string}\nevent_time: a",
+            "topic: is missing: allowed is the name of a Kafka topic, a `join` of two",
+        ),
     ],
 )
 def test_what_cannot_be_joined_is_refused(tmp_path: Path, paid: str, said: str) -> None:
@@ -152,10 +155,13 @@ def test_fields_that_an_event_without_a_partner_lacks_may_be_null(tmp_path: Path
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("id: order_order_id", "id: got it beside a left join, whose events without a partner have an id of their own"),
+        (
+            "id: order_order_id",
+            "id: got it beside a left join, whose events that may be taken back have an id of their own",
+        ),
         (
             "idle: 15m",
-            "idle: got it beside a left join, which waits for the clocks of both inputs: declare idle in these",
+            "idle: got it beside a left join, which waits for the clocks of its inputs: declare idle in these",
         ),
         ("clock: wall", "clock: got wall beside a left join, whose hours wait for partners: leave it out"),
         ("derived: {unmatched: '1'}", "'unmatched' of 'paid' itself is the name of a field"),
@@ -169,7 +175,7 @@ def test_what_a_left_join_cannot_have_is_refused(tmp_path: Path, more: str, said
 
 def test_a_join_of_events_that_may_be_taken_back_is_refused(tmp_path: Path) -> None:
     also = "join: {left: paid, right: order, on: {order_order_id: order_id}, within: 1h}\n"
-    with pytest.raises(DeclarationError, match="got 'paid', whose events without a partner may be taken back"):
+    with pytest.raises(DeclarationError, match="got 'paid', whose events may be taken back"):
         declared(tmp_path, paid=LEFT, again=also)
 
 
@@ -224,9 +230,9 @@ def test_what_decides_about_pairs_is_told_from_what_does_not(
 ) -> None:
     before = decoding_of(declared(tmp_path / "before").sources["paid"])
     now = decoding_of(declared(tmp_path / "now", **changed).sources["paid"])
-    told = [text.removesuffix(" of source 'order'") for text in find_other_join(before, now)]
+    told = [text.removesuffix(" of source 'order'") for text in find_other_derivation(before, now)]
     assert told == found
-    assert find_other_join(replace(before, hash="x"), before) == []
+    assert find_other_derivation(replace(before, hash="x"), before) == []
 
 
 def test_the_topology_shows_both_inputs(tmp_path: Path) -> None:

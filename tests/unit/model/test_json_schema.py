@@ -15,7 +15,11 @@ def test_the_schema_has_the_short_forms() -> None:
     definitions = schema["$defs"]
     assert {"Settings", "Source", "Metric"} <= definitions.keys()
     source, metric = definitions["Source"], definitions["Metric"]
-    assert source["anyOf"] == [{"required": ["topic", "fields", "event_time"]}, {"required": ["join"]}]
+    assert source["anyOf"] == [
+        {"required": ["topic", "fields", "event_time"]},
+        {"required": ["join"]},
+        {"required": ["snapshot"]},
+    ]
     assert metric["anyOf"] == [{"required": ["source", "measures"]}, {"required": ["sql"]}]
     assert source["additionalProperties"] is False
     (field_forms,) = source["properties"]["fields"]["patternProperties"].values()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow, RecordCounts
-from speed_layer.joins.gaps import gap_row
+from speed_layer.derived.gaps import gap_row
 
 EIGHT = datetime(2026, 3, 2, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)

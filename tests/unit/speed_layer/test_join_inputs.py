@@ -6,8 +6,7 @@ from typing import Any, cast
 import pytest
 
 from hourline_core.errors import SourceError
-from speed_layer.joins.inputs import refuse_other_inputs
-from speed_layer.joins.plan import Input
+from speed_layer.derived.inputs import Input, refuse_other_inputs
 
 PAID: Any = SimpleNamespace(name="paid")
 
@@ -36,9 +35,7 @@ def test_inputs_that_reach_as_far_as_they_were_joined_are_taken() -> None:
 
 def test_an_older_copy_of_an_input_is_refused() -> None:
     inputs = [table_of("orders", "orders", 5), table_of("payments", "payments", 9)]
-    with pytest.raises(
-        SourceError, match=r"of source 'orders' end at sequence 5, and source 'paid' has joined .* to 6"
-    ):
+    with pytest.raises(SourceError, match=r"of source 'orders' end at sequence 5, and source 'paid' has read .* to 6"):
         refuse_other_inputs(PAID, progress_of_join(orders=6, payments=9), inputs)
 
 

@@ -12,8 +12,9 @@ import pytest
 from hourline_core.ledger.decode_records import ARCHIVED
 from hourline_core.model.scratch_columns import DECODING, HOUR, SEQUENCE
 from hourline_core.storage.file_slices import FileSlice
-from speed_layer.joins import read_side
-from speed_layer.joins.plan import DecodedAnew, SidePlan
+from speed_layer.derived import read_events
+from speed_layer.derived.decoding import DecodedAnew
+from speed_layer.joins.plan import SidePlan
 from speed_layer.joins.read_side import ArchivedSide
 
 AT = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -36,9 +37,9 @@ class RejectsTheSecond:
 def test_an_event_that_is_rejected_now_stays_a_partner_in_a_left_join_alone(
     keeps: bool, amounts: dict[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_side, "RecordDecoder", RejectsTheSecond)
+    monkeypatch.setattr(read_events, "RecordDecoder", RejectsTheSecond)
     monkeypatch.setattr(
-        read_side, "archived_names", lambda *of: {HOUR: "hour", SEQUENCE: "sequence", "amount": "amount"}
+        read_events, "archived_names", lambda *of: {HOUR: "hour", SEQUENCE: "sequence", "amount": "amount"}
     )
     rows = {name: pa.nulls(4, ARCHIVED.field(name).type) for name in ARCHIVED.names}
     rows |= {"hour": pa.array([AT] * 4, ARCHIVED.field("hour").type), "sequence": pa.array(range(1, 5), pa.int64())}

@@ -15,9 +15,11 @@ from hourline_core.compute.worker_database import connect
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model.join import UNMATCHED
 from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE, TAKEN_BACK
-from speed_layer.joins.join_rows import AT, INPUT_SEQUENCE, SIDE, Joiner, Part
-from speed_layer.joins.plan import ADDRESS, JoinPlan, SidePlan
-from speed_layer.joins.step import Passed
+from speed_layer.derived.passed import Passed
+from speed_layer.derived.read_events import ADDRESS
+from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Part
+from speed_layer.joins.join_rows import Joiner
+from speed_layer.joins.plan import JoinPlan, SidePlan
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 COLUMNS = {

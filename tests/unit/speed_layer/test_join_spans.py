@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.joins.spans import FIRST_HOUR, merge_spans, spans_near, spans_of
-from speed_layer.joins.step import Passed
+from speed_layer.derived.passed import Passed
+from speed_layer.derived.spans import FIRST_HOUR, merge_spans, spans_near, spans_of
 
 HOUR = timedelta(hours=1)
 START = datetime(2024, 5, 6, tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""The running stream of a joined source: a thread that joins what its inputs have finished, one micro-batch after the
+"""The running stream of a derived source: a thread that reads what its inputs have finished, one micro-batch after the
 other.
 
-The progress of the joined source says up to which sequence each input was read: an input is like a topic with one
+The progress of the derived source says up to which sequence each input was read: an input is like a topic with one
 partition, whose offsets are sequences. So a start goes on behind the last micro-batch that was finished.
 """
 
@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hourline_core.errors import FaultError
 from hourline_core.ledger.progress_rows import ProgressRow
@@ -21,14 +22,11 @@ from hourline_core.model.hours import Clock
 from speed_layer.commit.committer import Committer, Finished
 from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
 from speed_layer.commit.maintenance import maintain_after
+from speed_layer.derived.gaps import gap_row, rows_before_gap
+from speed_layer.derived.inputs import Input, new_rows, refresh, sequences_read, split_rows
+from speed_layer.derived.passed import Passed
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.read_micro_batch import MicroBatchReader
-from speed_layer.intake.tasks import Evaluated
-from speed_layer.joins.gaps import gap_row, rows_before_gap
-from speed_layer.joins.inputs import new_rows, refresh, sequences_read
-from speed_layer.joins.plan import Input, JoinPlan
-from speed_layer.joins.step import Passed, SideStep, plan_step, split_rows
-from speed_layer.joins.tasks import join_events, number_of_parts
 from speed_layer.kafka.record_origin import Origin
 
 _SECONDS_BETWEEN_LOOKS = 0.2
@@ -37,24 +35,58 @@ _SECONDS_AFTER_COMMIT = 0.5
 """The time in which the thread ends after a commit that ran when it was told to stop."""
 
 
-class JoinedStream:
-    """A ``Stream`` of two inputs. Its methods are described there. ``feeds`` says whether the streams of the inputs may
-    go on; None: it never ends by itself.
+class Step(Protocol):
+    """What one micro-batch of a derived source reads."""
+
+    @property
+    def up_to(self) -> Sequence[int]:
+        """By input, the sequence up to which it is read now."""
+
+    @property
+    def parts(self) -> int:
+        """The number of tasks that it is divided among."""
+
+    def derive(self, arrived: datetime) -> DataFrame | None:
+        """Its events, as ``validate`` gives them; they ``arrived`` (UTC) when it was planned. None: there are none."""
+
+
+class Derivation(Protocol):
+    """How the events of a source are made of those of its inputs."""
+
+    @property
+    def inputs(self) -> Sequence[Input]: ...
+
+    @property
+    def wait(self) -> timedelta:
+        """How far the clock is behind those of the inputs: the time for which an event waits for others."""
+
+    def plan(self, read: Sequence[Sequence[ProgressRow]], after: Sequence[int], passed: Passed) -> Step:
+        """The step over the rows of progress ``read`` of each input, which was read up to the sequence ``after``
+        before. ``passed`` is what it makes of the clock.
+        """
+
+    def reach_of_gap(self, place: int) -> tuple[timedelta, timedelta]:
+        """How much earlier, and later, than a lost event of the input at ``place`` events may be missing."""
+
+
+class DerivedStream:
+    """A ``Stream`` of other sources. Its methods are described there. ``feeds`` says whether the streams of the inputs
+    may go on; None: it never ends by itself.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         project: Project,
-        plan: JoinPlan,
-        inputs: Sequence[Input],
+        derivation: Derivation,
         reader: MicroBatchReader,
         committer: Committer,
         on_finished: Callable[[Finished], None],
         clock: Clock,
         feeds: Callable[[], bool] | None,
     ) -> None:
-        self._spark, self._project, self._plan, self._inputs = spark, project, plan, inputs
+        self._spark, self._project, self._derivation = spark, project, derivation
+        self._inputs = inputs = derivation.inputs
         self._reader, self._committer, self._on_finished, self._clock = reader, committer, on_finished, clock
         self._feeds = feeds
         self._tables = reader.source_tables
@@ -70,7 +102,7 @@ class JoinedStream:
         self._given_up = False
         """Whether a stop has waited. Nothing is committed after that."""
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"join {self.source}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"derive {self.source}", daemon=True)
         self._thread.start()
 
     @property
@@ -106,12 +138,12 @@ class JoinedStream:
 
     @property
     def _job_group(self) -> str:
-        return f"join {self.source}"
+        return f"derive {self.source}"
 
     def _run(self) -> None:
         try:
             # A stop cancels the jobs of this group.
-            self._spark.sparkContext.setJobGroup(self._job_group, f"joins the inputs of source {self.source}")
+            self._spark.sparkContext.setJobGroup(self._job_group, f"derives the events of source {self.source}")
             while not self._stopped.is_set():
                 may_go_on = self._feeds is None or self._feeds()  # before the look: what it sees then is all
                 if self._read_next():
@@ -124,10 +156,10 @@ class JoinedStream:
             if not self._given_up:
                 self._error = error
         except BaseException as panic:  # of delta-rs, which is no Exception
-            self._error = FaultError(f"a micro-batch of a join failed: {type(panic).__name__}: {panic}")
+            self._error = FaultError(f"a micro-batch of a derived source failed: {type(panic).__name__}: {panic}")
 
     def _read_next(self) -> bool:
-        """Join and commit the next sequences of the inputs. False: there are none."""
+        """Read and commit the next sequences of the inputs. False: there are none."""
         for one in self._inputs:
             refresh(one)
         most = self._project.settings.speed.max_records_per_batch
@@ -139,21 +171,21 @@ class JoinedStream:
                 return True
         if not any(read):
             return False
-        self._join(read)
+        self._derive(read)
         return True
 
-    def _join(self, read: Sequence[Sequence[ProgressRow]]) -> None:
+    def _derive(self, read: Sequence[Sequence[ProgressRow]]) -> None:
         clock = self._clock_after(read)
         passed = Passed(self._tables.clock.time, clock.time)
-        step = plan_step(self._plan, self._inputs, read, self._after, passed)
-        parts = number_of_parts(step, self._spark.sparkContext.defaultParallelism)
+        step = self._derivation.plan(read, self._after, passed)
+        events = step.derive(self._clock())
         micro_batch = self._reader.read(
-            self._evaluate(step, passed, parts),
+            pa.table({}) if events is None else self._reader.tasks.records.evaluate(events),
             self._origin,
-            {(one.source.name, 0): side.up_to + 1 for one, side in zip(self._inputs, step, strict=True)},
+            {(one.source.name, 0): sequence + 1 for one, sequence in zip(self._inputs, step.up_to, strict=True)},
             self._sequence,
             clock=clock,
-            bounds=TaskBounds(parts, small_rows=False),
+            bounds=TaskBounds(step.parts, small_rows=False),
         )
         with self._committing:
             if self._given_up:
@@ -162,21 +194,14 @@ class JoinedStream:
             self._on_finished(self._committer.commit(micro_batch))
             self._finished += 1
             maintain_after(self._project, self._tables, self._finished)
-        self._after = [side.up_to for side in step]
+        self._after = [*step.up_to]
         self._sequence += 1
 
-    def _evaluate(self, step: tuple[SideStep, SideStep], passed: Passed, parts: int) -> Evaluated:
-        if not any(files.slices for side in step for files in (side.new, side.near)):
-            return pa.table({})
-        pairs = join_events(self._spark, self._tables.source, self._plan, step, passed, parts, self._clock())
-        return self._reader.tasks.records.evaluate(pairs)
-
     def _clock_after(self, read: Sequence[Sequence[ProgressRow]]) -> SourceClock:
-        """The lesser of the clocks of the inputs, as far as they are read. An input without events holds it. That of a
-        left or full join is behind by the time for which an event waits for partners: what it has passed is decided.
+        """The lesser of the clocks of the inputs, as far as they are read, less the time for which an event waits for
+        others: what it has passed is decided. An input without events holds it.
         """
-        join = self._tables.source.join
-        wait = join.longest_wait if join else timedelta(0)
+        wait = self._derivation.wait
         clock, now = self._tables.clock, self._clock()
         known = []
         for one, rows in zip(self._inputs, read, strict=True):
@@ -187,11 +212,9 @@ class JoinedStream:
         return clock.after_records(known, behind=[of.address for of in known])
 
     def _pass_gap(self, place: int, rows: Sequence[ProgressRow]) -> None:
-        """Pass a sequence of an input in which records were lost, and keep on record which pairs may be missing."""
+        """Pass a sequence of an input in which records were lost, and keep on record which events may be missing."""
         one, tables = self._inputs[place], self._tables
-        plan = self._plan
-        earlier = (plan.before, plan.after)[place] if plan.outer[1 - place] else timedelta(0)
-        reach = (earlier, (plan.after, plan.before)[place])
+        reach = self._derivation.reach_of_gap(place)
         topic = (one.topic_id, one.source.name)
         last = tables.progress.last_row()
         with self._committing:

@@ -1,6 +1,9 @@
-"""The tables of a join's inputs, and how far a joined source has read them."""
+"""The tables of the inputs of a derived source, and how far it has read them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deltalake import DeltaTable
 
 from hourline_core.errors import SourceError
 from hourline_core.ledger.layout import Layout
@@ -8,11 +11,24 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model import Project, Source
 from hourline_core.storage.opening import open_table
-from speed_layer.joins.plan import Input
+
+
+@dataclass(frozen=True)
+class Input:
+    """The tables of one input, at the version that they are open at."""
+
+    source: Source
+    progress: Progress
+    events: DeltaTable
+
+    @property
+    def topic_id(self) -> str:
+        """What the progress of the derived source calls the input: tables in the place of these have another id."""
+        return str(self.progress.table.metadata().id)
 
 
 def open_inputs(project: Project, source: Source) -> list[Input]:
-    """The inputs of the joined ``source``, left and right. Raises TableError."""
+    """The inputs of the derived ``source``, in their order. Raises TableError."""
     layout = Layout.of(project)
     options = layout.storage_options
     return [
@@ -22,30 +38,29 @@ def open_inputs(project: Project, source: Source) -> list[Input]:
 
 
 def refuse_other_inputs(source: Source, progress: Progress, inputs: Sequence[Input]) -> None:
-    """Raise SourceError if the ``progress`` of the joined ``source`` has read other tables than these ``inputs``, or
-    further in them than they reach.
+    """Raise SourceError if the ``progress`` of the derived ``source`` has read other tables than these ``inputs``,
+    or further in them than they reach.
     """
     read = progress.last_read().topic_ids
     up_to = sequences_read(progress, inputs)
     for one, sequence in zip(inputs, up_to, strict=True):
         if one.progress.sequence < sequence:
-            # Its next micro-batches would have sequences that count as joined.
+            # Its next micro-batches would have sequences that count as read.
             raise SourceError(
                 f"the tables of source '{one.source.name}' end at sequence {one.progress.sequence:,}, and source "
-                f"'{source.name}' has joined them up to {sequence:,}: they are an older copy; restore the newest one, "
-                f"or give source '{source.name}' another name: under this, both inputs are joined anew from their "
-                "beginning"
+                f"'{source.name}' has read them up to {sequence:,}: they are an older copy; restore the newest one, "
+                f"or give source '{source.name}' another name: under this, its inputs are read anew from the beginning"
             )
         if read.get(one.source.name, one.topic_id) != one.topic_id:
             raise SourceError(
                 f"the tables of source '{one.source.name}' are others than those that source '{source.name}' has "
-                f"joined up to now: restore them from a backup, or give source '{source.name}' another name: under "
-                "this, both inputs are joined anew from their beginning"
+                f"read up to now: restore them from a backup, or give source '{source.name}' another name: under this, "
+                "its inputs are read anew from their beginning"
             )
 
 
 def sequences_read(progress: Progress, inputs: Sequence[Input]) -> list[int]:
-    """By input, the sequence up to which the ``progress`` of a joined source has read it."""
+    """By input, the sequence up to which the ``progress`` of a derived source has read it."""
     readings = progress.readings([one.topic_id for one in inputs])
     return [readings[one.topic_id].next_offsets.get(0, 1) - 1 for one in inputs]
 
@@ -60,3 +75,15 @@ def new_rows(one: Input, after: int) -> list[ProgressRow]:
     """The rows of its progress above the sequence ``after``, in order. Raises TableError."""
     sequence = one.progress.sequence
     return one.progress.rows(after, sequence) if sequence > after else []
+
+
+def split_rows(rows: Sequence[ProgressRow], most: int) -> list[ProgressRow]:
+    """The first ``rows`` of progress, whole sequences with at most ``most`` accepted events; at least one sequence."""
+    taken: list[ProgressRow] = []
+    accepted = 0
+    for row in rows:
+        if taken and row.sequence != taken[-1].sequence and accepted + row.counts.accepted > most:
+            break
+        taken.append(row)
+        accepted += row.counts.accepted
+    return taken

@@ -1,11 +1,11 @@
-"""Passes the gaps of an input on to the joined source. Nobody knows what the lost records would have joined with."""
+"""Passes the gaps of an input on to the derived source. Nobody knows what would have come of the lost records."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow
-from speed_layer.joins.spans import hour_at
+from speed_layer.derived.spans import hour_at
 
 
 def rows_before_gap(rows: Sequence[ProgressRow]) -> Sequence[ProgressRow]:
@@ -22,11 +22,10 @@ def gap_row(
     reach: tuple[timedelta, timedelta],
     moment: datetime,
 ) -> ProgressRow:
-    """The row of the joined source's progress that passes the first sequence of an input's ``rows``, which has gaps.
+    """The row of the derived source's progress that passes the first sequence of an input's ``rows``, which has gaps.
 
-    That sequence is the offset of the input that is gone. ``topic`` are the id and the name of the input. The hours
-    that lack pairs are those of the gaps, and later ones: a partner that comes later decides the hour of a pair. In
-    earlier ones, events without a partner may have had one. ``reach`` is how much earlier, and later.
+    That sequence is the offset of the input that is gone. ``topic`` are the id and the name of the input. ``reach`` is
+    how much earlier, and later, than the hours of the gaps events may be missing.
     """
     passed = rows[0].sequence
     gaps = tuple(_widen(gap, passed, reach) for row in rows if row.sequence == passed for gap in row.gaps or ())
