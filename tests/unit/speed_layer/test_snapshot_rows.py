@@ -195,7 +195,7 @@ def table(rows: list[tuple[Any, ...]], types: dict[str, Any]) -> pa.Table:
 
 records = st.lists(
     st.tuples(
-        st.integers(0, 600),
+        st.integers(0, 600) | st.sampled_from([10, 60, 119, 120]),
         st.none() | st.sampled_from("abc"),
         st.none() | st.integers(0, 3),
     ),
@@ -217,9 +217,14 @@ def test_each_snapshot_has_the_newest_row_of_each_key(
 ) -> None:
     sequences = [number for number, size in enumerate(sizes, 1) for _ in range(size)]
     sent = [Record(s, *one, n) for n, (s, one) in enumerate(zip(sequences, drawn, strict=False), 100)]
-    every = timedelta(hours=hours)
-    snapshots = Snapshots(sent, every, parts)
-    clock: datetime | None = None
+    check_each_step(sent, clocks, timedelta(hours=hours), parts)
+
+
+def check_each_step(
+    sent: list[Record], clocks: list[int], every: timedelta = timedelta(hours=1), parts: int = 1
+) -> None:
+    """Compare with the oracle after each micro-batch. ``clocks`` are the minutes by which each of them moves the clock."""
+    snapshots, clock = Snapshots(sent, every, parts), None
     for sequence in sorted({one.sequence for one in sent}):
         now = (clock or BEGIN) + timedelta(minutes=clocks[sequence - 1])
         snapshots.step(sequence - 1, sequence, clock, now)
@@ -229,6 +234,17 @@ def test_each_snapshot_has_the_newest_row_of_each_key(
         one for one in sent if one.key is None and one.value is not None and clock and one.at < floor(clock, every)
     ]
     assert snapshots.null_keys == len(decided)
+
+
+@pytest.mark.parametrize("value", [0, None])
+def test_a_row_that_a_late_event_deletes_is_in_no_later_snapshot(value: int | None) -> None:
+    sent = [Record(1, 10, "a", 1, 100), Record(2, 70, "a", value, 101), Record(3, 200, "b", 1, 102)]
+    check_each_step(sent, [130, 0, 170])
+
+
+def test_of_events_with_the_same_time_the_last_one_to_arrive_is_the_row() -> None:
+    sent = [Record(sequence, 10, "a", value, 99 + value) for sequence, value in ((1, 1), (1, 2), (2, 3))]
+    check_each_step(sent, [130, 0])
 
 
 def test_the_last_moment_of_an_hour_is_in_its_snapshot_and_the_next_one_is_not() -> None:
