@@ -37,7 +37,7 @@ changed.
 CHANGED_METRIC = "changed metric"
 
 TAKEN_BACK = "events taken back"
-"""The reason of an hour that still counts events which were taken back, since partners have come after all."""
+"""The reason of an hour that still counts events which were taken back since."""
 
 _METRIC_HOURS = "hourline.metric_hours"
 """Where the plan reads each hour of each metric."""

@@ -88,8 +88,8 @@ def recompute(
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
     published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError at
-    the end if records of a source cannot be decoded anew yet, and SourceError if a source joins in another way than its
-    events were joined: its hours are left out.
+    the end if records of a source cannot be decoded anew yet, and SourceError if a source is derived in another way
+    than its events were: its hours are left out.
     """
     # Great Expectations takes seconds to import. Tables are opened, and Spark starts, meanwhile.
     Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()

@@ -35,7 +35,7 @@ def sources_to_decode(project: Project) -> list[Source]:
     layout, sources = Layout.of(project), []
     with OpenTables(layout.storage_options) as opened:
         for source in project.sources.values():
-            # A joined event has no record: what its inputs make of theirs is theirs.
+            # A derived event has no record: what its inputs make of theirs is theirs.
             if not source.is_derived and (progress := opened.find(layout.progress(source))):
                 decodings = ArchiveDecodings.of(opened.open(layout.events(source)), source)
                 rejected, sequence = opened.open(layout.rejected(source)), Progress(progress).sequence

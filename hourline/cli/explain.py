@@ -158,7 +158,7 @@ def _events(explained: "Explanation") -> Iterator[str]:
     takes_back = explained.declared.takes_back
     duplicates = f"{_count(events.duplicates, 'no')} {_plural('duplicate', events.duplicates)} left out on arrival"
     if takes_back:
-        duplicates = f"{_count(events.duplicates, 'none')} taken back, since a partner came after all"
+        duplicates = f"{_count(events.duplicates, 'none')} taken back"
     late = f"{_count(events.late, 'none')} of them late"
     yield f"{events.events:,} accepted of {of}{before}, {late}; {duplicates}"
     if events.repeated and events.counted is not None:

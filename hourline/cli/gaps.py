@@ -1,5 +1,6 @@
 """``gaps``: the records that Kafka deleted before they were read. Needs neither Spark nor Java."""
 
+from datetime import MAXYEAR, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,13 +62,18 @@ def _say_gaps(found: "list[GapReport]") -> None:
                 gap.records,
                 gap.sent_after,
                 gap.sent_before,
-                f"{f'{gap.first_hour:%Y-%m-%d %H:%M}' if gap.first_hour else ''} … {gap.last_hour:%Y-%m-%d %H:%M}",
+                f"{f'{gap.first_hour:%Y-%m-%d %H:%M}' if gap.first_hour else ''} … {_until(gap.last_hour)}",
                 f"by {gap.person}: {gap.reason}" if gap.confirmed else "no",
             )
             for gap in found
         ],
         right=["partition", "records"],
     )
+
+
+def _until(last: datetime) -> str:
+    # A lost row of a table may lack in all snapshots that follow.
+    return "on" if last.year == MAXYEAR else f"{last:%Y-%m-%d %H:%M}"
 
 
 def _confirm(project: "Project", found: "list[GapReport]", name: str, reason: str) -> None:

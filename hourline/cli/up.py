@@ -28,6 +28,6 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
     if accept_loss and not started:
         note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
     topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values() if source.topic))
-    if joined := ", ".join(source.name for source in declared.sources.values() if source.join):
-        topics += f", and joins {joined}"
+    if derived := ", ".join(source.name for source in declared.sources.values() if source.is_derived):
+        topics += f", and derives {derived}"
     say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops {'both' if own_kafka else 'it'}")

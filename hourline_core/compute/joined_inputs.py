@@ -37,7 +37,12 @@ def find_unfit_deletion(source: Source) -> str | None:
     none.
     """
     text = source.snapshot.deleted if source.snapshot else None
-    if text is None or not source.inputs or translate_for_join(source.inputs[0], text) is not None:
+    if text is None or not source.inputs:
+        return None
+    native = translate(source.inputs[0], text)
+    if native and native.type != "boolean":
+        return f"got {text!r}, which is of type {native.type}, allowed is a condition"
+    if native and not native_lookups(source.inputs[0], [native.sql]):
         return None
     return (
         f"got {text!r}, allowed are fields of '{source.inputs[0].name}', comparisons, arithmetic and functions that "

@@ -106,7 +106,7 @@ def find_overdue_hours(facts: SourceFacts, now: datetime) -> Found | None:
 def _silent(facts: SourceFacts) -> list[PartitionFacts]:
     """The partitions that were silent up to the source's last record, and are behind others."""
     findings, idle = facts.source.findings, facts.source.idle
-    # The inputs of a left or full join may be idle, which the join is not told. They have findings of their own.
+    # The inputs may be idle, which the derived source is not told. They have findings of their own.
     if facts.source.clock == "wall" or facts.source.takes_back or not facts.partitions:
         return []
     after = (findings.silent_partition if idle is None else findings.idle_partition).after

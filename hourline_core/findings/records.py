@@ -94,9 +94,16 @@ def find_late(facts: SourceFacts) -> Found | None:
         share,
         f"{percent(share)} of the accepted events came after their hour had closed, {recent.late:,} of "
         f"{recent.accepted:,} (expected: at most {percent(bound.above)})",
-        f"`hourline advise grace {facts.source.name}` shows which `grace` to declare in {facts.place}",
+        _advise_grace(facts),
         {"late": recent.late, "accepted": recent.accepted},
     )
+
+
+def _advise_grace(facts: SourceFacts) -> str:
+    if facts.source.snapshot:  # Its rows are late since events of the table were.
+        table = facts.source.snapshot.of
+        return f"`hourline advise grace {table}` shows which `grace` to declare in source '{table}'"
+    return f"`hourline advise grace {facts.source.name}` shows which `grace` to declare in {facts.place}"
 
 
 def find_duplicates(facts: SourceFacts) -> Found | None:

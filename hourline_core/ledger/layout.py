@@ -52,22 +52,22 @@ _ADDRESS = {
     "topic_id": Column(
         pa.string(),
         "Kafka's id of the topic, which another topic of the same name does not have; or the id of an imported file. "
-        "Of a joined event, the id of the progress of the input whose event came later.",
+        "Of a derived event, the id of the progress of the input whose event came later.",
     ),
     "topic": Column(
         pa.string(),
-        "The name of the topic or of the imported file. Of a joined event, that of the input whose event came later.",
+        "The name of the topic or of the imported file. Of a derived event, that of the input whose event came later.",
     ),
     "partition": Column(pa.int32(), "The partition of the topic."),
     "offset": Column(
         pa.int64(),
-        "The offset in the partition, or the number of the row in the file. Of a joined event, the sequence of the "
+        "The offset in the partition, or the number of the row in the file. Of a derived event, the sequence of the "
         "input's micro-batch.",
     ),
     # It has the prefix, since a field of an archive that is older than this column may be called `place`.
     PLACE: Column(
         pa.int32(),
-        "The place of the event in its record, from 0, if the source declares `explode`. Of a joined event, its place "
+        "The place of the event in its record, from 0, if the source declares `explode`. Of a derived event, its place "
         "among those of the same micro-batch. Otherwise 0. Null is 0, too: an earlier Hourline 0.2 read it.",
     ),
 }

@@ -9,10 +9,10 @@ PROGRESS_COLUMNS: Columns = {
     "sequence": Column(pa.int64(), "The number of the micro-batch or reset. It strictly increases."),
     "topic_id": Column(
         pa.string(),
-        "Kafka's id of the topic, or the id of an imported file. Of a joined source, the id of an input's progress. An "
-        "input has the partition 0, and its sequences are offsets.",
+        "Kafka's id of the topic, or the id of an imported file. Of a derived source, the id of an input's progress. "
+        "An input has the partition 0, and its sequences are offsets.",
     ),
-    "topic": Column(pa.string(), "The name of the topic, of the imported file, or of the input of a joined source."),
+    "topic": Column(pa.string(), "The name of the topic, of the imported file, or of the input of a derived source."),
     "offsets": Column(
         pa.list_(pa.struct({"partition": pa.int32(), "first": pa.int64(), "last": pa.int64()})),
         "The lowest and the highest offset that were read of each partition. There need not be a record at the highest "
@@ -47,15 +47,13 @@ PROGRESS_COLUMNS: Columns = {
     ),
     "accepted": Column(pa.int64(), "The number of accepted events."),
     "rejected": Column(pa.int64(), "The number of rejected events."),
-    "duplicates": Column(
-        pa.int64(), "The number of duplicates; of a left or full join, of the events that were taken back."
-    ),
+    "duplicates": Column(pa.int64(), "The number of duplicates; of a source that takes events back, of these."),
     "tombstones": Column(pa.int64(), "The number of records without a value."),
     "not_taken": Column(
         pa.int64(),
-        "The number of records that the source's branch does not take; of a joined source, the number of events of its "
-        "inputs that have null in their key. They are not archived. Null is 0: an older version of Hourline wrote the "
-        "row.",
+        "The number of records that the source's branch does not take; of a derived source, the number of events of "
+        "its inputs that have null in their key. They are not archived. Null is 0: an older version of Hourline wrote "
+        "the row.",
     ),
     "taken_by_none": Column(
         pa.int64(),
@@ -113,8 +111,8 @@ PROGRESS_COLUMNS: Columns = {
     ),
     "taken_back": Column(
         pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64()})),
-        "Of a left or full join: the number of events without a partner of each hour that were taken back, since they "
-        "have one now. They are among the duplicates. Null, or empty: none.",
+        "Of a left or full join, or a snapshot: the number of events of each hour that were taken back. They are among "
+        "the duplicates. Null, or empty: none.",
     ),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
     "finished": Column(TIMESTAMP, "When the micro-batch was finished."),

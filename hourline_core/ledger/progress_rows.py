@@ -68,7 +68,7 @@ class HourEvents:
 
 @dataclass(frozen=True)
 class TakenBack:
-    """The events of one hour that a micro-batch of a left or full join has taken back."""
+    """The events of one hour that a micro-batch has taken back."""
 
     hour: datetime
     events: int

@@ -73,7 +73,7 @@ ID_HASH = "_hourline_id_hash"
 DUPLICATE = "_hourline_duplicate"
 """boolean: whether the speed layer has recognised the event as a duplicate."""
 TAKEN_BACK = "_hourline_taken_back"
-"""boolean: whether the event of a left or full join takes back the one with its id. Null: it does not."""
+"""boolean: whether the event takes back the one with its id. Null: it does not."""
 IS_FIRST = "_hourline_is_first"
 """boolean: whether an archived event is the first one of its id and hour; of a source whose events are taken back, the
 only one.

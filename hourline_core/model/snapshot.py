@@ -56,7 +56,7 @@ class Snapshot(Declaration):
     """The fields that a row has beside those of the key."""
 
     deleted: Expression | None = None
-    """The condition, over the fields of the source, under which an event deletes the row of its key."""
+    """The condition, over fields and derived fields of the source, under which an event deletes the row of its key."""
 
     every: Annotated[Duration, AfterValidator(_every)] = _HOUR
     """The time from one snapshot to the next: whole hours that divide a day, from midnight on (UTC)."""

@@ -70,12 +70,16 @@ def _find_key_mistakes(snapshot: Snapshot, table: Source) -> Iterator[_Mistake]:
 
 def _find_clashes(source: Source, snapshot: Snapshot, table: Source) -> Iterator[_Mistake]:
     """The names that two fields of a row would have."""
-    own = {name.casefold(): f"'{name}' of '{source.name}' itself" for name in (*source.derived, *source.lookups)}
-    own |= {name: f"'{name}' of each snapshot" for name in (SNAPSHOT_TIME, SNAPSHOT_ROW, SNAPSHOT_KEY)}
     time = f"{table.name}_event_time"
-    fields = {name: f"field '{name}' of '{table.name}'" for name in snapshot.names}
-    for name, of in (*fields.items(), (time, f"the event time of '{table.name}'")):
-        if (earlier := own.setdefault(name.casefold(), of)) != of:
+    named = [
+        *((name, f"'{name}' of each snapshot") for name in (SNAPSHOT_TIME, SNAPSHOT_ROW, SNAPSHOT_KEY)),
+        *((name, f"'{name}' of '{source.name}' itself") for name in (*source.derived, *source.lookups)),
+        *((name, f"field '{name}' of '{table.name}'") for name in snapshot.names),
+        (time, f"the event time of '{table.name}'"),
+    ]
+    known: dict[str, str] = {}
+    for name, of in named:
+        if (earlier := known.setdefault(name.casefold(), of)) != of:
             yield (), f"{earlier} and {of} would both be '{name}'; allowed is each name once: rename one of them"
     if len(time) > LONGEST:
         text = f"the event time of '{table.name}' would be '{time}', which has {len(time)} characters"

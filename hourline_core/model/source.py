@@ -36,7 +36,7 @@ _OF_RECORDS = (
 
 _NOT_TAKEN_BACK = {
     "id": "whose events that may be taken back have an id of their own: leave id out",
-    "idle": "which waits for the clocks of its inputs: declare idle in these",
+    "idle": "which waits for the clock of each input: declare idle there",
 }
 """The keys that a source has not whose events may be taken back, and what to do."""
 

@@ -1,4 +1,4 @@
-"""The topics that a source reads: one, several, or all that a pattern matches. A joined source reads none: None."""
+"""The topics that a source reads: one, several, or all that a pattern matches. A derived source reads none: None."""
 
 import re
 from datetime import timedelta

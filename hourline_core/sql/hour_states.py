@@ -4,7 +4,7 @@
     revised      covered, and provisional rows above the cutoff
     provisional  not covered
     stale        covered, and its events meet other rows of a lookup since; or, covered or not, the answer still counts
-                 events of a left or full join that were taken back
+                 events that were taken back
     missing      not known: it has events from before the metric was first computed, and no recompute has covered them
     blocked      the last recompute did not pass its audit: the earlier result is served, with all later events
     incomplete   would be provisional, stale, revised or final, but lost records may belong to it, and nobody has

@@ -45,9 +45,10 @@ def sources_reading(project: Project, sources: Collection[str], at_least: AtLeas
     named = [project.sources[name] for name in sources]
     for source in named:
         if source.is_derived:
+            inputs = " and ".join(f"'{name}'" for name in source.input_names)
             raise UsageError(
                 f"an answer cannot wait for source '{source.name}', which is {source.origin_text}: leave at_least out, "
-                "or ask for metrics over that; `hourline status --partitions` shows what is not read yet"
+                f"or ask for metrics over {inputs}; `hourline status --partitions` shows what is not read yet"
             )
     if at_least == "now":
         return named

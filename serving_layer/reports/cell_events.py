@@ -82,7 +82,7 @@ class CellEvents(Described):
     events: int
     """The number of events."""
     duplicates: int
-    """The number of duplicates that the speed layer has recognised; of a left or full join, of those that take an event
+    """The number of duplicates that the speed layer has recognised; of a derived source, of those that take an event
     back. They are not among `events`.
     """
     repeated: int | None

@@ -46,13 +46,13 @@ class SourceStatus(Described):
     rejected: int
     """The number of events that did not pass validation."""
     duplicates: int
-    """The number of duplicates that the speed layer has recognised; of a left or full join, of those that take an event
+    """The number of duplicates that the speed layer has recognised; of a derived source, of those that take an event
     back.
     """
     tombstones: int
     """The number of records without a value."""
     not_taken: int
-    """The number of records that the source's branch does not take; of a joined source, the number of events of its
+    """The number of records that the source's branch does not take; of a derived source, the number of events of its
     inputs that have null in their key.
     """
     taken_by_none: int
@@ -74,7 +74,7 @@ class SourceStatus(Described):
     gaps: list[GapReport]
     """What Kafka deleted before it was read, whether or not it is confirmed."""
     lag: int | None
-    """The number of offsets in Kafka that no finished micro-batch has read; of a joined source, the number of
+    """The number of offsets in Kafka that no finished micro-batch has read; of a derived source, the number of
     micro-batches of its inputs. 0 when all that can be read was. Null: it is not known.
     """
     lag_unknown: str | None
@@ -100,8 +100,8 @@ class SourceStatus(Described):
     long_silences: list[LongSilence]
     """Its long silences, in their order: the hours without an event after 31 days of them."""
     partitions: list[PartitionStatus]
-    """The partitions of its topics; of a joined source, its inputs, each with one partition. Those without a record are
-    listed if Kafka has answered. None is before the first start of the speed layer.
+    """The partitions of its topics; of a derived source, its inputs, each with one partition. Those without a record
+    are listed if Kafka has answered. None is before the first start of the speed layer.
     """
 
 

@@ -1,4 +1,4 @@
-"""What no finished micro-batch has read of a source's topics: the lag, if Kafka holds what was read. A joined
+"""What no finished micro-batch has read of a source's topics: the lag, if Kafka holds what was read. A derived
 source reads finished micro-batches of others.
 """
 
@@ -52,7 +52,7 @@ def _readings(source: Source, rows: pa.Table) -> dict[str, TopicReading]:
 
 
 def offsets_of_inputs(connection: Connection, source: Source) -> TopicOffsets:
-    """Those of a joined source: the finished micro-batches of its inputs, by input."""
+    """Those of a derived source: the finished micro-batches of its inputs, by input."""
     known = connection.snapshot.progress
     ends = {one.name: known[one.name].sequence + 1 for one in source.inputs if one.name in known}
     return {name: {0: PartitionOffsets(1, end)} for name, end in ends.items()}

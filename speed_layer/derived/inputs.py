@@ -49,13 +49,13 @@ def refuse_other_inputs(source: Source, progress: Progress, inputs: Sequence[Inp
             raise SourceError(
                 f"the tables of source '{one.source.name}' end at sequence {one.progress.sequence:,}, and source "
                 f"'{source.name}' has read them up to {sequence:,}: they are an older copy; restore the newest one, "
-                f"or give source '{source.name}' another name: under this, its inputs are read anew from the beginning"
+                f"or give source '{source.name}' another name: under this, it is made anew from the beginning"
             )
         if read.get(one.source.name, one.topic_id) != one.topic_id:
             raise SourceError(
                 f"the tables of source '{one.source.name}' are others than those that source '{source.name}' has "
                 f"read up to now: restore them from a backup, or give source '{source.name}' another name: under this, "
-                "its inputs are read anew from their beginning"
+                "it is made anew from the beginning"
             )
 
 

@@ -28,6 +28,7 @@ from hourline_core.model.scratch_columns import (
     REASON,
     RECORD_TIMESTAMP,
     RECORD_TIMESTAMP_TYPE,
+    SCRATCH_PREFIX,
     TAKEN_BACK,
     TOPIC,
     VALUE,
@@ -35,7 +36,7 @@ from hourline_core.model.scratch_columns import (
     VALUE_SIZE,
 )
 
-SIDE, INPUT_SEQUENCE, AT = "side", "sequence", "at"
+SIDE, INPUT_SEQUENCE, AT = (f"{SCRATCH_PREFIX}{name}" for name in ("side", "input_sequence", "at"))
 """The columns of a row beside its fields: the number of the input whose event completed it, from 0, the sequence of
 that event, and the event time in microseconds since 1970.
 """

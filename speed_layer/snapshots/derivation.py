@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from hourline_core.ledger.layout import Layout
@@ -12,8 +13,9 @@ from hourline_core.model import Project, Source
 from hourline_core.storage.opening import open_table
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
+from speed_layer.derived.stream import Step
 from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan, plan_snapshot, read_own_archive
-from speed_layer.snapshots.step import SnapshotStep, plan_step
+from speed_layer.snapshots.step import SnapshotStep, find_times, plan_step
 from speed_layer.snapshots.tasks import number_of_parts, take_snapshots
 
 _FOR_EVER = timedelta(days=4_000_000)
@@ -39,9 +41,18 @@ class TakenStep:
         return number_of_parts(self.files, self.spark.sparkContext.defaultParallelism)
 
     def derive(self, arrived: datetime) -> DataFrame | None:
-        if self.files.is_empty:
-            return None
         return take_snapshots(self.spark, self.source, self.plan, self.earlier, self.files, self.parts, arrived)
+
+
+@dataclass(frozen=True)
+class EmptyStep:
+    """A ``Step`` in which no snapshot is taken or changed."""
+
+    up_to: Sequence[int]
+    parts: int = 1
+
+    def derive(self, arrived: datetime) -> DataFrame | None:
+        return None
 
 
 class SnapshotDerivation:
@@ -50,19 +61,34 @@ class SnapshotDerivation:
     def __init__(self, spark: SparkSession, project: Project, source: Source, inputs: Sequence[Input]) -> None:
         self._spark, self._project, self._source, self.inputs = spark, project, source, inputs
         (table,) = inputs
+        self._layout = layout = Layout.of(project)
         self._plan = plan_snapshot(project, source, table)
+        has_tombstones = self._plan.key_type is not None
+        self._rejected = open_table(layout.rejected(table.source), layout.storage_options) if has_tombstones else None
+        self._earlier: DeltaTable | None = None
         self.wait = table.source.grace
         """So events that come in time are in the snapshot."""
 
-    def plan(self, read: Sequence[Sequence[ProgressRow]], after: Sequence[int], passed: Passed) -> TakenStep:
-        layout, (table,) = Layout.of(self._project), self.inputs
-        rejected = open_table(layout.rejected(table.source), layout.storage_options)
-        # What was committed is finished, since a start deletes what was not.
-        earlier = open_table(layout.events(self._source), layout.storage_options)
-        files = plan_step(self._plan, table, rejected, earlier, read[0], after[0], passed)
+    def plan(self, read: Sequence[Sequence[ProgressRow]], after: Sequence[int], passed: Passed) -> Step:
+        (table,), (rows,), (before,) = self.inputs, read, after
+        if self._rejected:
+            self._rejected.update_incremental()
+        up_to = rows[-1].sequence if rows else before
+        times = find_times(self._plan, self._rejected, rows, before, passed)
+        if times.are_none:
+            return EmptyStep([up_to])
+        earlier = self._read_earlier()
+        files = plan_step(self._plan, table, self._rejected, earlier, times, (before, up_to))
         columns = read_own_archive(self._project, self._source, self._plan, earlier)
         return TakenStep(self._spark, self._source, self._plan, columns, files)
 
     def reach_of_gap(self, place: int) -> tuple[timedelta, timedelta]:
         """A lost event may be the row of its key in all snapshots that follow."""
         return timedelta(0), _FOR_EVER
+
+    def _read_earlier(self) -> DeltaTable:
+        """The archive of the snapshots. What was committed is finished, since a start deletes what was not."""
+        if self._earlier is None:  # It is there once the source has been opened.
+            self._earlier = open_table(self._layout.events(self._source), self._layout.storage_options)
+        self._earlier.update_incremental()
+        return self._earlier

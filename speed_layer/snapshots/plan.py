@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -46,6 +46,8 @@ class SnapshotPlan:
     """The address of the table of the input's rejected records, which has its tombstones."""
     ahead: timedelta
     """The maximum time by which a tombstone counts after its arrival."""
+    earliest: datetime | None
+    """The earliest time of an event of the table. None: there is no bound."""
     key_type: str | None
     """That of the record's key, if it is the key of the table. None: the key is made of fields, and a tombstone has
     none.
@@ -80,6 +82,7 @@ def plan_snapshot(project: Project, source: Source, table: Input) -> SnapshotPla
         _columns_of(layout, of, table.events, columns, plan_decoding(source, of, decodings)),
         layout.rejected(of),
         of.ahead,
+        of.first_time,
         of.key_type if snapshot.is_by_record_key else None,
         snapshot.key_fields,
         snapshot.columns,

@@ -77,7 +77,8 @@ class SnapshotTaker:
             versions = f"""
                 SELECT {columns} FROM snapshots SEMI JOIN late USING ({key}) WHERE snapshot = {first}
                 UNION ALL
-                SELECT {columns} FROM events SEMI JOIN late USING ({key}) WHERE moment < {last} AND {known}"""
+                SELECT {columns} FROM events SEMI JOIN late USING ({key})
+                WHERE moment >= {first} AND moment < {last} AND {known}"""
             self._run(f"CREATE OR REPLACE TEMP TABLE late_{name} AS {self._rows_at(versions, first, last)}")
         parts = [
             "SELECT false AS back, * FROM late_now ANTI JOIN late_before USING (snapshot, address)",
@@ -93,17 +94,18 @@ class SnapshotTaker:
                 SELECT {columns} FROM events WHERE moment >= {last} AND moment < {now}"""
             parts.append(f"SELECT false AS back, * FROM ({self._rows_at(versions, last, now)})")
         fields = {
-            SNAPSHOT_TIME: "make_timestamptz(snapshot)",
+            SNAPSHOT_TIME: "make_timestamptz(taken.snapshot)",
             self._plan.event_time: "make_timestamptz(moment)",
             **dict(zip(self._plan.key, self._keys, strict=True)),
             **dict(zip(self._plan.columns, self._values, strict=True)),
             SNAPSHOT_ROW: "address",
         }
         named = ", ".join(f"{of} AS {identifier(name)}" for name, of in fields.items())
-        found = self._connection.execute(
-            f"SELECT snapshot - 1 AS {AT}, back AS {TAKEN_BACK}, {named} FROM ({' UNION ALL '.join(parts)}) "
-            "ORDER BY snapshot, address, back"
-        )
+        # A field may be called as one of the columns that it is ordered by.
+        found = self._connection.execute(f"""
+            SELECT taken.snapshot - 1 AS {AT}, back AS {TAKEN_BACK}, {named}
+            FROM ({" UNION ALL ".join(parts)}) taken
+            ORDER BY taken.snapshot, taken.address, taken.back""")
         for batch in found.to_arrow_reader(_ROWS):
             yield pa.Table.from_batches([batch])
 

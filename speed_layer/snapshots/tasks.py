@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hourline_core.compute.tasks import keep_imports
 from hourline_core.compute.worker_database import connect
-from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.model import Source
 from hourline_core.storage.data_files import file_system
 from hourline_core.storage.file_slices import read_slices
@@ -20,17 +19,11 @@ from speed_layer.derived.read_events import read_events
 from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Addressed, Part, as_validated, ddl_of, schema_of
 from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
 from speed_layer.snapshots.snapshot_rows import Archived, SnapshotTaker
-from speed_layer.snapshots.step import SnapshotStep
+from speed_layer.snapshots.step import TOMBSTONES, SnapshotStep
 
 _ROWS_OF_TASK = 100_000
 """With fewer events to read, a further task costs more than it saves: each of them reads all, and keeps its keys."""
 _ALL_SEQUENCES = (0, 1 << 62)
-_TOMBSTONES = pa.schema(
-    [
-        REJECTED_SCHEMA.field(name)
-        for name in ("sequence", "topic_id", "partition", "offset", "key", "decoding", "timestamp", "arrived")
-    ]
-)
 _LAST_TIME = datetime.max.replace(tzinfo=UTC)
 
 
@@ -97,7 +90,7 @@ def _read_rejected(work: _Work) -> Iterator[pa.Table]:
         return
     options: Mapping[str, str] = work.plan.table.storage_options
     files = file_system(work.plan.rejected, options)
-    yield from read_slices(files, work.step.tombstones, _TOMBSTONES, "timestamp", work.step.first, _LAST_TIME)
+    yield from read_slices(files, work.step.tombstones, TOMBSTONES, "timestamp", work.step.first, _LAST_TIME)
 
 
 def _addressed(rows: pa.Table, sequence: int) -> pa.Table:

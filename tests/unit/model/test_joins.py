@@ -161,7 +161,7 @@ def test_fields_that_an_event_without_a_partner_lacks_may_be_null(tmp_path: Path
         ),
         (
             "idle: 15m",
-            "idle: got it beside a left join, which waits for the clocks of its inputs: declare idle in these",
+            "idle: got it beside a left join, which waits for the clock of each input: declare idle there",
         ),
         ("clock: wall", "clock: got wall beside a left join, whose hours wait for partners: leave it out"),
         ("derived: {unmatched: '1'}", "'unmatched' of 'paid' itself is the name of a field"),

@@ -78,12 +78,13 @@ def test_a_key_of_fields_is_in_the_place_of_that_of_the_record(tmp_path: Path) -
         (OPEN + "topic: rows", "topic: got it beside `snapshot`, whose events are made of those of its inputs"),
         (OPEN + "fields: {a: int}", "fields: got it beside `snapshot`"),
         (OPEN + "id: status", "id: got it beside a snapshot, whose events that may be taken back have an id"),
-        (OPEN + "idle: 15m", "idle: got it beside a snapshot, which waits for the clocks of its inputs"),
+        (OPEN + "idle: 15m", "idle: got it beside a snapshot, which waits for the clock of each input"),
         (OPEN + "clock: wall", "clock: got wall beside a snapshot, whose hours wait for the clock of its input"),
         (
             OPEN + "derived: {Status: upper(status)}",
             "'Status' of 'rows' itself and field 'status' of 'orders' would both",
         ),
+        (OPEN + "derived: {snapshot_row: \"'x'\"}", "'snapshot_row' of 'rows' itself would both be 'snapshot_row'"),
         (OPEN + "join: {left: orders, right: orders, on: status, within: 1h}", "got it beside `join`, allowed is one"),
     ],
 )

@@ -16,7 +16,7 @@ from hourline_core.model.decoding import TOMBSTONE
 from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, RECORD, SEQUENCE, TAKEN_BACK
 from hourline_core.model.snapshot import SNAPSHOT_KEY, SNAPSHOT_ROW, SNAPSHOT_TIME
 from speed_layer.derived.read_events import ADDRESS
-from speed_layer.derived.rows import Part
+from speed_layer.derived.rows import AT, Part
 from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
 from speed_layer.snapshots.snapshot_rows import Archived, SnapshotTaker
 from speed_layer.snapshots.step import Times, floor
@@ -74,7 +74,7 @@ def plan_of(every: timedelta) -> SnapshotPlan:
     columns = {name: name for name in TABLE}
     table = ArchiveColumns("", {}, columns, TABLE)
     return SnapshotPlan(
-        "orders", table, "", AHEAD, "string", [SNAPSHOT_KEY], ["value"], TIME, '"value" = 0', every
+        "orders", table, "", AHEAD, None, "string", [SNAPSHOT_KEY], ["value"], TIME, '"value" = 0', every
     )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ class Snapshots:
             for row in come
         ]
         for row in come:
-            assert row["at"] == (row[SNAPSHOT_TIME] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) - 1
+            assert row[AT] == (row[SNAPSHOT_TIME] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) - 1
 
     @property
     def standing(self) -> Counter[tuple[Any, ...]]:
@@ -240,6 +240,11 @@ def check_each_step(
 def test_a_row_that_a_late_event_deletes_is_in_no_later_snapshot(value: int | None) -> None:
     sent = [Record(1, 10, "a", 1, 100), Record(2, 70, "a", value, 101), Record(3, 200, "b", 1, 102)]
     check_each_step(sent, [130, 0, 170])
+
+
+def test_a_tombstone_before_the_event_that_is_the_row_deletes_nothing() -> None:
+    sent = [Record(1, 10, "a", None, 100), Record(1, 10, "a", 1, 101), Record(2, 170, "a", 2, 102)]
+    check_each_step(sent, [300, 0])
 
 
 def test_of_events_with_the_same_time_the_last_one_to_arrive_is_the_row() -> None:
