@@ -17,7 +17,8 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 
 /**
- * Joins two streams by their keys, in Kafka Streams without a broker: an inner, left or outer join with its default stores.
+ * Joins two streams by their keys, in Kafka Streams without a broker: an inner, left or outer join with its default stores, or that of `left` with
+ * itself (`self`).
  *
  * Arguments: a file, and a folder for the state. Each line of the file is a case, in two parts with a tab between them: `BEFORE,AFTER,GRACE,KIND`, and
  * the events in the order in which they come: SIDE:KEY@TIME, where the side is `left` or `right`, and without a key for null. All times are
@@ -42,6 +43,7 @@ public class StreamsPairs {
         var stores = StreamJoined.with(strings, strings, strings);
         KStream<String, String> pairs = switch (windows[3]) {
             case "left" -> left.leftJoin(right, both, within, stores);
+            case "self" -> left.join(left, both, within, stores);
             case "outer" -> left.outerJoin(right, both, within, stores);
             default -> left.join(right, both, within, stores);
         };

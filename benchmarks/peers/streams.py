@@ -60,7 +60,8 @@ class JoinWindows:
     before: int
     after: int
     grace: int
-    kind: Literal["inner", "left", "outer"] = "inner"
+    kind: Literal["inner", "left", "outer", "self"] = "inner"
+    """``self`` is an inner join of the left stream with itself."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from hourline_core.model import (
 from hourline_core.model.base import Declaration
 from hourline_core.model.expressions import Expression
 from hourline_core.model.finding_bounds import Bound, ShareBound, SizeBound, SourceFindings, TimeBound
-from hourline_core.model.join import Join, Within
+from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.model.lookup import LookupColumn
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.metric_window import MetricWindow, SizeForm
@@ -58,6 +58,7 @@ _TITLES: dict[type[Declaration], str] = {
     EventTime: "Event time",
     TopicPattern: "Topic pattern",
     Join: "Join",
+    JoinSide: "Side of a join",
     Within: "Interval of a join",
     Snapshot: "Snapshot",
     LookupColumn: "Columns of a lookup",
@@ -103,6 +104,7 @@ def page() -> str:
         *_part(3, _TITLES[EventTime], EventTime),
         *_part(3, _TITLES[TopicPattern], TopicPattern),
         *_part(3, _TITLES[Join], Join, prefix="join."),
+        *_part(4, _TITLES[JoinSide], JoinSide),
         *_part(4, _TITLES[Within], Within, prefix="within."),
         *_part(3, _TITLES[Snapshot], Snapshot, prefix="snapshot."),
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),

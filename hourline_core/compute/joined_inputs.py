@@ -21,7 +21,8 @@ def find_unfit_inputs(joined: Source) -> Iterator[tuple[str, str]]:
     """
     if not joined.join:
         return
-    for side, source in zip(("left", "right"), joined.inputs, strict=False):
+    inputs = {source.name: source for source in joined.inputs}
+    for side, source in zip(("left", "right"), inputs.values(), strict=False):
         for setting, text in (("id", source.id), ("where", source.where)):
             if text and translate_for_join(source, text) is None:
                 yield (

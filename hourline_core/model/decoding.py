@@ -53,7 +53,7 @@ def decoding_of(source: Source) -> Decoding:
     # Without defaults, so that a setting which a later version adds changes no hash.
     own = source.model_dump(mode="json", include={"fields", *_OF_SOURCE}, exclude_defaults=True)
     if source.inputs and source.join:
-        own[_INPUTS] = {one.name: _what_joins(one, key) for one, key in zip(source.inputs, _keys(source), strict=True)}
+        own[_INPUTS] = {one.name: _what_joins(one, _keys(source, one)) for one in source.inputs}
     if source.inputs and source.snapshot:
         own[_INPUTS] = {table.name: _what_is_a_row(table, source.snapshot) for table in source.inputs}
     content = {"decoder": DECODER_VERSION, **own, **({} if source.raw else {"raw": False})}
@@ -61,9 +61,12 @@ def decoding_of(source: Source) -> Decoding:
     return Decoding(hashlib.sha256(canonical.encode()).hexdigest()[:12], own, source.raw)
 
 
-def _keys(source: Source) -> tuple[list[str], list[str]]:
-    on = source.join.on if source.join else {}
-    return [*on], [*on.values()]
+def _keys(source: Source, joined: Source) -> list[str]:
+    """The fields of an input that is ``joined`` which are keys, on either side."""
+    if source.join is None:
+        return []
+    keys = zip(source.join.sides, (source.join.on, source.join.on.values()), strict=True)
+    return [name for side, names in keys if side.source == joined.name for name in names]
 
 
 def _what_joins(source: Source, key: list[str]) -> dict[str, Any]:

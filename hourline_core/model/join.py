@@ -1,15 +1,17 @@
-"""A join: the events of a source are the pairs of events of two others, within an interval and by a key. A left or full
-join has events without a partner, too.
+"""A join: the events of a source are the pairs of events of two others, or of two events of one other, within an
+interval and by a key. A left or full join has events without a partner, too.
 """
 
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, model_serializer, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.names import FieldName, SourceName
+from hourline_core.model.scratch_columns import EVENT_TIME, visible_name
 from hourline_core.model.times import Duration
 
 KEY_TYPES = ("string", "int", "long", "boolean", "date", "timestamp")
@@ -42,6 +44,48 @@ class Within(Declaration):
         return self
 
 
+class JoinSide(Declaration):
+    """One side of a join. `left: orders` is short for `left: {source: orders}`."""
+
+    source: SourceName
+    """The name of a source."""
+
+    as_: SourceName | None = pydantic.Field(default=None, alias="as")
+    """The name that the join calls it by, in front of the names of its fields. If left out, the name of the source.
+    If both sides are one source, at least one of them has another name.
+    """
+
+    @classmethod
+    def from_short_form(cls, value: Any) -> Any:
+        """Read the short form: ``orders`` stands for ``{source: orders}``."""
+        if isinstance(value, str):
+            return {"source": value}
+        if not isinstance(value, dict | JoinSide):
+            raise refuse(f"got {describe(value)}, allowed is the name of a source, or {{source: …, as: …}}")
+        return value
+
+    @model_serializer
+    def as_short_as_possible(self) -> str | dict[str, str]:
+        """What it is in an archive's decoding: a side without a name of its own is the name of the source."""
+        return self.source if self.name == self.source else {"source": self.source, "as": self.name}
+
+    @property
+    def name(self) -> str:
+        """The name that the join calls it by."""
+        return self.as_ or self.source
+
+    def __str__(self) -> str:
+        return self.source if self.name == self.source else f"{self.source} as {self.name}"
+
+    def joined_names(self, fields: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The names that its event time and then its ``fields`` have in the joined source, each with what it is, in
+        words.
+        """
+        event_time = visible_name(EVENT_TIME, {name.casefold() for name in fields})
+        yield f"{self.name}_{event_time}", f"the event time of '{self.name}'"
+        yield from ((f"{self.name}_{name}", f"field '{name}' of '{self.name}'") for name in fields)
+
+
 def _fields(value: Any) -> Any:
     if isinstance(value, str):
         return {value: value}
@@ -52,16 +96,19 @@ def _fields(value: Any) -> Any:
     return value
 
 
+SideForm = Annotated[JoinSide, BeforeValidator(JoinSide.from_short_form, json_schema_input_type=SourceName | JoinSide)]
+
+
 class Join(Declaration):
-    """A join of two sources. Each pair of an event of `left` and one of `right` with the same key, whose event times
-    are not too far apart, becomes one event.
+    """A join of two sources, or of one with itself. Each pair of an event of `left` and one of `right` with the same
+    key, whose event times are not too far apart, becomes one event. An event is never its own partner.
     """
 
-    left: SourceName
-    """The name of a source."""
+    left: SideForm
+    """The name of a source, or `{source: …, as: …}`."""
 
-    right: SourceName
-    """The name of another source."""
+    right: SideForm
+    """The name of another source, or `{source: …, as: …}`, which may be the same one under another name."""
 
     on: Annotated[
         dict[FieldName, FieldName],
@@ -92,12 +139,20 @@ class Join(Declaration):
         return max((wait for wait, outer in zip(waits, self.outer, strict=True) if outer), default=timedelta(0))
 
     @property
-    def inputs(self) -> tuple[str, str]:
-        """The names of both sources."""
+    def sides(self) -> tuple[JoinSide, JoinSide]:
+        """Left and right."""
         return self.left, self.right
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the sources, each once."""
+        return tuple(dict.fromkeys(side.source for side in self.sides))
 
     @model_validator(mode="after")
     def _check_two(self) -> Self:
-        if self.left == self.right:
-            raise refuse(f"got '{self.right}' twice, allowed are two different sources", "right")
+        if self.left.name == self.right.name:
+            way_out = f"such as `right: {{source: {self.right.source}, as: next}}`"
+            raise refuse(
+                f"got '{self.right.name}' twice, allowed are two names: call one side otherwise, {way_out}", "right"
+            )
         return self

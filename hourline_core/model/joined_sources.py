@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where
-from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join
+from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join, JoinSide
 from hourline_core.model.names import LONGEST
 from hourline_core.model.snapshot_sources import has_rows
 from hourline_core.model.source import Source
@@ -19,9 +19,14 @@ def bind_derived(sources: Mapping[str, Source]) -> dict[str, Source]:
     while waiting:
         ready = [source for source in waiting.values() if all(name not in waiting for name in source.input_names)]
         for source in ready or waiting.values():
-            bound[source.name] = _bind(source, [bound[name] for name in source.input_names if name in bound])
+            bound[source.name] = _bind(source, [bound[name] for name in _sides(source) if name in bound])
         waiting = {name: source for name, source in waiting.items() if name not in bound}
     return bound
+
+
+def _sides(source: Source) -> Sequence[str]:
+    """The inputs of a derived source; the one of a self-join twice."""
+    return [side.source for side in source.join.sides] if source.join else source.input_names
 
 
 def _bind(source: Source, inputs: Sequence[Source]) -> Source:
@@ -37,7 +42,7 @@ def find_join_mistakes(sources: Mapping[str, Source], where: Where, unread: Coll
     for source in sources.values():
         if source.join is None:
             continue
-        for path, text in _find_mistakes(source, source.join, sources, unread):
+        for path, text in dict.fromkeys(_find_mistakes(source, source.join, sources, unread)):
             yield f"{where('source', source.name, ('join', *path))}: {'.'.join(('join', *path))}: {text}"
 
 
@@ -45,7 +50,9 @@ def _find_mistakes(
     source: Source, join: Join, sources: Mapping[str, Source], unread: Collection[str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     known = True
-    for side, name in (("left", join.left), ("right", join.right)):
+    for side, declared in zip(("left", "right"), join.sides, strict=True):
+        name = declared.source
+        yield from (((side,), text) for text in _find_name_mistakes(declared, {*sources, *unread}))
         if name not in sources:
             known = False
             if name not in unread:
@@ -64,19 +71,30 @@ def _find_mistakes(
             )
     if not known:
         return
-    left, right = sources[join.left], sources[join.right]
+    left, right = (sources[side.source] for side in join.sides)
     for one, other in join.on.items():
         yield from ((("on", one), text) for text in _find_key_mistakes(left, one, right, other))
     own = [*source.derived, *source.lookups]
     if source.takes_back and UNMATCHED in map(str.casefold, own):
         yield (), f"'{UNMATCHED}' of '{source.name}' itself is the name of a field of each {join.type} join: rename it"
     names = {name.casefold(): f"'{name}' of '{source.name}' itself" for name in own}
-    for joined, of in source.joined_names(left, right):
+    for joined, of in (
+        *join.left.joined_names(left.event_fields),
+        *join.right.joined_names(right.event_fields),
+    ):
         earlier = names.setdefault(joined.casefold(), of)
         if earlier != of:
             yield (), f"{earlier} and {of} would both be '{joined}'; allowed is each name once: rename one of them"
         if len(joined) > LONGEST:
             yield (), f"{of} would be '{joined}', which has {len(joined)} characters, allowed are {LONGEST}"
+
+
+def _find_name_mistakes(side: JoinSide, sources: Collection[str]) -> Iterator[str]:
+    if side.name != side.source and side.name in sources:
+        yield (
+            f"got the name '{side.name}' for '{side.source}', which is that of another source of this project; allowed "
+            "is a name that no source has"
+        )
 
 
 def _find_circle(name: str, start: str, sources: Mapping[str, Source]) -> list[str]:

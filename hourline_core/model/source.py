@@ -2,7 +2,7 @@
 are derived from other sources: joined of two, or the rows of one as a table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -18,7 +18,6 @@ from hourline_core.model.finding_bounds import SourceFindings, severity_of
 from hourline_core.model.join import UNMATCHED, Join
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
-from hourline_core.model.scratch_columns import EVENT_TIME, visible_name
 from hourline_core.model.snapshot import SNAPSHOT_KEY, SNAPSHOT_ROW, SNAPSHOT_TIME, Snapshot
 from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
 from hourline_core.model.times import Duration, Moment
@@ -66,10 +65,10 @@ class Source(Declaration):
     """
 
     join: Join | None = None
-    """Two sources whose events are joined, in place of a `topic`. The fields are those of both, each with the name of
-    its source in front: `orders_amount`. `orders_event_time` is the event time of the event of `orders`. The event time
-    of a pair is the later one of both. Keys about records, such as `fields` and `event_time`, are not allowed beside
-    it.
+    """Two sources whose events are joined, or one that is joined with itself, in place of a `topic`. The fields are
+    those of both, each with the name of its source in front, or that of `as`: `orders_amount`. `orders_event_time` is
+    the event time of the event of `orders`. The event time of a pair is the later one of both. Keys about records, such
+    as `fields` and `event_time`, are not allowed beside it.
     """
 
     snapshot: Snapshot | None = None
@@ -199,12 +198,12 @@ class Source(Declaration):
         may_lack = self.join.outer[::-1]
         times: dict[str, Field] = {}
         fields: dict[str, Field] = {}
-        for source, lacks in zip((left, right), may_lack, strict=True):
-            event_time, *_ = (name for name, _ in self.joined_names(source))
+        for side, source, lacks in zip(self.join.sides, (left, right), may_lack, strict=True):
+            event_time, *names = (name for name, _ in side.joined_names(source.event_fields))
             times[event_time] = Field(type="timestamp", required=not lacks)
-            for name in source.event_fields:
+            for joined, name in zip(names, source.event_fields, strict=True):
                 of = source.fields[name] if name in source.fields else Field(type="string")
-                fields[f"{source.name}_{name}"] = Field(type=of.type, required=of.required and not lacks)
+                fields[joined] = Field(type=of.type, required=of.required and not lacks)
         # It is null if both are: the greatest of one time and null is that time.
         later = EventTime(expression=f"greatest({', '.join(times)})")
         told = {UNMATCHED: Field(type="string")} if self.takes_back else {}
@@ -234,13 +233,6 @@ class Source(Declaration):
         )
         bound._inputs = (table,)
         return bound
-
-    def joined_names(self, *inputs: "Source") -> Iterator[tuple[str, str]]:
-        """The names of the fields that inputs give to the joined source, each with what it is, in words."""
-        for source in inputs:
-            own = visible_name(EVENT_TIME, {name.casefold() for name in source.event_fields})
-            yield f"{source.name}_{own}", f"the event time of '{source.name}'"
-            yield from ((f"{source.name}_{name}", f"field '{name}' of '{source.name}'") for name in source.event_fields)
 
     @property
     def takes_back(self) -> bool:
@@ -275,7 +267,9 @@ class Source(Declaration):
 
     @property
     def inputs(self) -> tuple["Source", ...]:
-        """The sources that a derived one is made of, once it is bound. Empty: it reads topics."""
+        """The sources that a derived one is made of, once it is bound; the same one twice if it is joined with itself.
+        Empty: it reads topics.
+        """
         return self._inputs
 
     def bind_lookups(self, declared: Mapping[str, Lookup]) -> Self:

@@ -51,7 +51,7 @@ def topology_mermaid(project: Project) -> str:
             lines.append(f"    topic{number} --> source_{source.name}")
     for source in _derived(project):
         lines += _draw(source, project)
-        lines += [f"    source_{one.name} --> source_{source.name}" for one in source.inputs]
+        lines += [f"    source_{name} --> source_{source.name}" for name in source.input_names]
     return "\n".join(lines)
 
 
@@ -78,8 +78,9 @@ def _sources_by_topic(project: Project) -> dict[str, list[Source]]:
 
 
 def _inputs_text(source: Source) -> str:
-    names = source.input_names
-    return f"{'source' if len(names) == 1 else 'sources'} {' and '.join(names)}"
+    if source.join:
+        return f"sources {' and '.join(map(str, source.join.sides))}"
+    return f"source {' and '.join(source.input_names)}"
 
 
 def _derived(project: Project) -> list[Source]:
@@ -90,7 +91,7 @@ def _steps_of(source: Source) -> Iterator[str]:
     """What the source does with a record, in order."""
     if source.join:
         keys = " and ".join(
-            f"{source.join.left}.{one} = {source.join.right}.{of}" for one, of in source.join.on.items()
+            f"{source.join.left.name}.{one} = {source.join.right.name}.{of}" for one, of in source.join.on.items()
         )
         yield f"{'joins' if source.join.type == 'inner' else f'{source.join.type} join'} on {keys}"
         within = source.join.within

@@ -28,13 +28,16 @@ class Input:
 
 
 def open_inputs(project: Project, source: Source) -> list[Input]:
-    """The inputs of the derived ``source``, in their order. Raises TableError."""
+    """The inputs of the derived ``source``, in their order. They are one object if it is joined with itself, since both
+    sides are read up to the same sequence. Raises TableError.
+    """
     layout = Layout.of(project)
     options = layout.storage_options
-    return [
-        Input(one, Progress(open_table(layout.progress(one), options)), open_table(layout.events(one), options))
-        for one in source.inputs
-    ]
+    opened = {
+        name: Input(one, Progress(open_table(layout.progress(one), options)), open_table(layout.events(one), options))
+        for name, one in {one.name: one for one in source.inputs}.items()
+    }
+    return [opened[one.name] for one in source.inputs]
 
 
 def refuse_other_inputs(source: Source, progress: Progress, inputs: Sequence[Input]) -> None:

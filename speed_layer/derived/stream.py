@@ -220,7 +220,9 @@ class DerivedStream:
         with self._committing:
             if not self._given_up:
                 tables.reset(gap_row(last, self._sequence, topic, rows, reach, self._clock()))
-        self._after[place] = rows[0].sequence
+        self._after = [
+            rows[0].sequence if of is one else after for of, after in zip(self._inputs, self._after, strict=True)
+        ]
         self._sequence += 1
 
     def _ends(self) -> Offsets:

@@ -53,9 +53,16 @@ class JoinDerivation:
         return JoinStep(self._spark, self._source, self._plan, sides, passed)
 
     def reach_of_gap(self, place: int) -> tuple[timedelta, timedelta]:
-        """A partner that comes later decides the hour of a pair. In earlier hours, events without a partner may have
-        had one.
-        """
-        plan = self._plan
-        earlier = (plan.before, plan.after)[place] if plan.outer[1 - place] else timedelta(0)
-        return earlier, (plan.after, plan.before)[place]
+        return reach_of_gap(self._plan, self.inputs[place].source.name)
+
+
+def reach_of_gap(plan: JoinPlan, source: str) -> tuple[timedelta, timedelta]:
+    """How much earlier, and later, than events that are lost of the input ``source`` pairs or partners may lack.
+
+    A pair has the event time of the later partner. A lost event may also have been the partner of an earlier one that
+    is joined without it.
+    """
+    distances = (plan.before, plan.after)
+    lost = [place for place, side in enumerate(plan.sides) if side.source == source]
+    earlier = max(distances[place] if plan.outer[1 - place] else timedelta(0) for place in lost)
+    return earlier, max(distances[1 - place] for place in lost)

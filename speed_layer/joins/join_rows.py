@@ -55,11 +55,13 @@ class Joiner:
         """
         plan, outer = self._plan, self._plan.outer
         sides = (
-            _Table(self._connection, plan.sides[0], "l", outer=outer[0]),
-            _Table(self._connection, plan.sides[1], "r", outer=outer[1]),
+            _Table(self._connection, plan.sides[0], "l", outer=outer[0], addressed=plan.is_self_join),
+            _Table(self._connection, plan.sides[1], "r", outer=outer[1], addressed=plan.is_self_join),
         )
         ways = ((sides[0], left, sides[1]), (sides[1], right, sides[0]))
         nulls = [table.take_new(side, self._part) for table, side, _ in ways]
+        if plan.same_key:
+            nulls[1] = {}  # they are those of the left side
         for table, side, other in ways:
             conditions = [] if other.is_empty(other.new) else [self._has_partner(table, other.new)]
             conditions += [f"({_is_passed_now(passed)})"] if table.outer else []
@@ -84,7 +86,9 @@ class Joiner:
         keys = [f"{left}.k{number} = {right}.k{number}" for number in range(len(self._plan.sides[0].key))]
         before, after = _micros(self._plan.before), _micros(self._plan.after)
         within = [f"{right}.at >= {left}.at - {before}", f"{right}.at <= {left}.at + {after}"]
-        return " AND ".join([*keys, *within])
+        address = [", ".join(f"{of}.{column}" for column in _PLACE[1:]) for of in (left, right)]
+        others = [f"({address[0]}) IS DISTINCT FROM ({address[1]})"] if self._plan.is_self_join else []
+        return " AND ".join([*keys, *within, *others])
 
     def _pairs(self, left: "_Table", right: "_Table") -> Iterator[pa.Table]:
         columns = {name: f"{table.name}.{column}" for table in (left, right) for name, column in table.columns.items()}
@@ -136,8 +140,11 @@ def _is_passed_now(passed: Passed) -> str:
 class _Table:
     """The events of one input that are held."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, plan: SidePlan, name: str, *, outer: bool) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, plan: SidePlan, name: str, *, outer: bool, addressed: bool
+    ) -> None:
         self._connection, self._plan, self.name, self.outer = connection, plan, name, outer
+        self._addressed = addressed or plan.identity is not None
         self.new, self.near, self.far = f"{name}_new", f"{name}_near", f"{name}_far"
         self.columns = {name: f"f{number}" for number, name in enumerate(plan.fields)}
         """By field of the joined source, its column here."""
@@ -158,18 +165,22 @@ class _Table:
             *([f"{self._unmatched_id} AS u"] if self.outer else []),
         ]
         where = [f"NOT coalesce({identifier(DUPLICATE)}, false)", *([f"({plan.where})"] if plan.where else [])]
-        return f"SELECT {', '.join([*selected, *self._identity])} FROM archived WHERE {' AND '.join(where)}"
+        address = self._address if self._addressed else []
+        return f"SELECT {', '.join([*selected, *self._identity, *address])} FROM archived WHERE {' AND '.join(where)}"
 
     @property
     def _unmatched_id(self) -> str:
-        return f"concat_ws(':', {literal(self._plan.source)}, {', '.join(map(identifier, ADDRESS))})"
+        return f"concat_ws(':', {literal(self._plan.name)}, {', '.join(map(identifier, ADDRESS))})"
 
     @property
     def _identity(self) -> list[str]:
         if self._plan.identity is None:
             return []
-        address = [f"{identifier(name)} AS {column}" for name, column in zip(ADDRESS, _PLACE[1:], strict=True)]
-        return [f"({self._plan.identity}) AS id", f"{identifier(HOUR)} AS h", *address]
+        return [f"({self._plan.identity}) AS id", f"{identifier(HOUR)} AS h"]
+
+    @property
+    def _address(self) -> list[str]:
+        return [f"{identifier(name)} AS {column}" for name, column in zip(ADDRESS, _PLACE[1:], strict=True)]
 
     def take_new(self, side: Side, part: Part) -> dict[int, int]:
         """Hold the new events of a part. Gives the number of those with null in their key, by sequence, unless they
@@ -204,7 +215,7 @@ class _Table:
         held = " UNION ".join(f"SELECT id, h FROM {table}" for table in tables)
         self._run(f"CREATE OR REPLACE TEMP TABLE held AS SELECT * FROM ({held}) WHERE id IS NOT NULL")
         address = ", ".join(f"'{column}': {column}" for column in _PLACE)
-        seen = ", ".join([*self._identity, f"{identifier(SEQUENCE)} AS s"])
+        seen = ", ".join([*self._identity, *self._address, f"{identifier(SEQUENCE)} AS s"])
         first = f"id, h, {{{address}}} AS place"
         self._run(f"CREATE OR REPLACE TEMP TABLE seen AS SELECT {first} FROM {self.new} LIMIT 0")
         for archived in side.identities():

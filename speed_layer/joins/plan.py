@@ -11,6 +11,7 @@ from hourline_core.errors import DeclarationError
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout, archived_names
 from hourline_core.model import Project, Source
+from hourline_core.model.join import JoinSide
 from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE
 from hourline_core.sql.literals import identifier
 from speed_layer.derived.decoding import DecodedAnew, plan_decoding
@@ -23,6 +24,8 @@ class SidePlan:
     """What tasks read of one input."""
 
     source: str
+    name: str
+    """What the join calls it."""
     archive: str
     """The address of its events table."""
     storage_options: Mapping[str, str] = field(repr=False)
@@ -58,38 +61,49 @@ class JoinPlan:
     outer: tuple[bool, bool] = (False, False)
     """Whether events of each side are joined without a partner, too."""
 
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are the same events. None of them is its own partner."""
+        return self.sides[0].source == self.sides[1].source
+
+    @property
+    def same_key(self) -> bool:
+        """Whether an event has the same key on both sides."""
+        return self.is_self_join and list(self.sides[0].key) == list(self.sides[1].key)
+
 
 def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> JoinPlan:
     """The plan of the joined ``source``. Raises DeclarationError if DuckDB does not compute an expression that decides
     which events of an input count. Raises SourceError if an archive has events that another declaration has made.
     """
     assert source.join, "it is joined"
-    layout, on = Layout.of(project), source.join.on
+    layout, join = Layout.of(project), source.join
     for _, mistake in find_unfit_inputs(source):
         raise DeclarationError(f"source '{source.name}' cannot be joined: {mistake}")
-    left, right = inputs
-    keys = ([*on], [*on.values()])
-    outer, within = source.join.outer, source.join.within
-    sides = (
-        _plan_side(layout, source, left, keys[0], outer=outer[0]),
-        _plan_side(layout, source, right, keys[1], outer=outer[1]),
+    keys = ([*join.on], [*join.on.values()])
+    left, right = (
+        _plan_side(layout, source, declared, one, key, addressed=outer or len(join.inputs) == 1)
+        for declared, one, key, outer in zip(join.sides, inputs, keys, join.outer, strict=True)
     )
-    return JoinPlan(sides, source.event_fields, within.before, within.after, outer)
+    return JoinPlan((left, right), source.event_fields, join.within.before, join.within.after, join.outer)
 
 
-def _plan_side(layout: Layout, joined: Source, side: Input, key: Sequence[str], *, outer: bool) -> SidePlan:
+def _plan_side(
+    layout: Layout, joined: Source, declared: JoinSide, side: Input, key: Sequence[str], *, addressed: bool
+) -> SidePlan:
     source = side.source
     there = pa.schema(side.events.schema().to_arrow())
     archived = archived_names(source, there.names) | {DUPLICATE: "duplicate"}
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE]
-    own += ADDRESS if source.id or outer else ()
+    own += ADDRESS if source.id or addressed else ()
     columns = {name: archived[name] for name in (*own, *source.event_fields)}
     identity = translate_for_join(source, source.id) if source.id else None
     of_identity = [name for name in (EVENT_TIME, *source.event_fields) if identifier(name) in (identity or "")]
     identity_columns = {name: archived[name] for name in (HOUR, SEQUENCE, *ADDRESS, *of_identity)}
-    event_time, *names = (name for name, _ in joined.joined_names(source))
+    event_time, *names = (name for name, _ in declared.joined_names(source.event_fields))
     return SidePlan(
         source.name,
+        declared.name,
         side.events.table_uri,
         layout.storage_options,
         columns,

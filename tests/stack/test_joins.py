@@ -56,6 +56,11 @@ FILES = {
         grace: 0s
         """,
     "metrics/ordered_again.yaml": "source: again\nmeasures: {pairs: count}\n",
+    "sources/next_orders.yaml": """
+        join: {left: orders, right: {source: orders, as: next}, on: product, within: {after: 30m}}
+        grace: 0s
+        """,
+    "metrics/reordered.yaml": "source: next_orders\nmeasures: {pairs: count, amount: sum(next_amount)}\n",
     "metrics/paid_orders.yaml": """
         source: paid
         dimensions: {method: payments_method}
@@ -63,7 +68,10 @@ FILES = {
         """,
     "metrics/ordered.yaml": "source: orders\nmeasures: {orders: count}\n",
 }
-AGAIN = ("sources/again.yaml", "metrics/ordered_again.yaml")
+OTHERS = (
+    *("sources/again.yaml", "metrics/ordered_again.yaml"),
+    *("sources/next_orders.yaml", "metrics/reordered.yaml"),
+)
 PRODUCTS = ["apple", "pear", "fig", "test", None]
 
 
@@ -206,6 +214,23 @@ def expected_again(shop: Shop) -> dict[datetime, int]:
     return dict(found)
 
 
+def expected_next(shop: Shop) -> dict[datetime, tuple[int, float]]:
+    """By hour, the pairs of an order and another one of its product within 30 minutes from it, and their amount."""
+    found: dict[datetime, list[Order]] = {}
+    for one, following in product(counted_orders(shop.orders), repeat=2):
+        if one is following or one.product is None or one.product != following.product:
+            continue
+        if timedelta(0) <= following.at - one.at <= timedelta(minutes=30):
+            found.setdefault(following.at.replace(minute=0, second=0), []).append(following)
+    return {hour: (len(pairs), sum(one.cents for one in pairs) / 100) for hour, pairs in found.items()}
+
+
+def answer_next(project: Project) -> dict[datetime, tuple[int, float]]:
+    with serving_layer.connect(project) as connection:
+        rows = connection.sql("SELECT hour, pairs, amount FROM reordered").fetchall()
+    return {hour: (pairs, float(amount)) for hour, pairs, amount in rows}
+
+
 def answer(project: Project) -> dict[tuple[datetime, str], Row]:
     with serving_layer.connect(project) as connection:
         rows = connection.sql("SELECT hour, method, pairs, amount, longest, tagged FROM paid_orders").fetchall()
@@ -219,11 +244,11 @@ def rounded(rows: dict[tuple[datetime, str], Row]) -> dict[tuple[datetime, str],
     return {of: (pairs, amount, round(longest, 9), tagged) for of, (pairs, amount, longest, tagged) in rows.items()}
 
 
-def states(project: Project) -> dict[datetime, str]:
+def states(project: Project, metric: str = "paid_orders") -> dict[datetime, str]:
     """Of the hours that have closed in the end."""
     end = iso_text(END)
     with serving_layer.connect(project) as connection:
-        asked = f"SELECT hour, state FROM hours WHERE name = 'paid_orders' AND hour < '{end}'"
+        asked = f"SELECT hour, state FROM hours WHERE name = '{metric}' AND hour < '{end}'"
         return dict(connection.sql(asked).fetchall())
 
 
@@ -241,6 +266,7 @@ def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka
         shop.pay(*shop.some_payments(payments))
         shop.sent.drain()
         assert answer(shop.project) == rounded(expected(shop)), "provisional"
+        assert answer_next(shop.project) == expected_next(shop), "provisional, joined with itself"
     shop.close()
     shop.sent.drain()
     assert answer(shop.project) == rounded(expected(shop)), "provisional, after all hours have closed"
@@ -252,19 +278,30 @@ def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka
 
     shop.sent.recompute()
     assert answer(shop.project) == rounded(expected(shop)), "final"
+    assert answer_next(shop.project) == expected_next(shop), "final, joined with itself"
     assert set(states(shop.project).values()) == {"final"}
 
     # A partner that comes after the recompute: its pair's hour is revised, and then final again.
     order = Order("late", "pear", 100, BASE + timedelta(hours=2, minutes=50))
-    before = expected(shop)
+    before, before_next = expected(shop), expected_next(shop)
     shop.order(order)
     shop.sent.drain()
     changed = {hour for hour, method in expected(shop) if before.get((hour, method)) != expected(shop)[hour, method]}
     assert changed
     assert answer(shop.project) == rounded(expected(shop)), "revised"
     assert {hour for hour, state in states(shop.project).items() if state == "revised"} == changed
+    changed_next = {hour for hour, row in expected_next(shop).items() if before_next.get(hour) != row}
+    assert changed_next
+    assert answer_next(shop.project) == expected_next(shop), "revised, joined with itself"
+    of_next = states(shop.project, "reordered")
+    assert {hour for hour, state in of_next.items() if state == "revised"} == changed_next
     shop.sent.recompute()
     assert answer(shop.project) == rounded(expected(shop)), "final again"
+    assert answer_next(shop.project) == expected_next(shop), "final again, joined with itself"
+    rows = shop.sent.table("progress", "next_orders")
+    assert sum(row["accepted"] for row in rows) == sum(pairs for pairs, _ in expected_next(shop).values()) > 20
+    keyless = len({(one.number, one.at.replace(minute=0, second=0)) for one in shop.orders if one.product is None})
+    assert sum(row["not_taken"] for row in rows) == keyless, "an event without a key counts once"
     with serving_layer.connect(shop.project) as connection:
         again = dict(connection.sql("SELECT hour, pairs FROM ordered_again").fetchall())
     assert again == expected_again(shop)
@@ -279,7 +316,7 @@ def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka
 
 @pytest.mark.heavy
 def test_a_field_of_an_input_may_be_declared_and_a_gap_of_it_is_passed_on(kafka: str, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, kafka, "changed", without=AGAIN)
+    shop = Shop(tmp_path, kafka, "changed", without=OTHERS)
     shop.pay(*shop.some_payments(20))
     shop.sent.drain()
     declared = (
@@ -354,3 +391,4 @@ def test_a_kill_at_any_moment_loses_no_pair_and_joins_none_twice(kafka: str, tmp
     shop.sent.drain()
     assert answer(shop.project) == rounded(expected(shop))
     assert accounting(shop)[0] == sum(row[0] for row in expected(shop).values()) > 30
+    assert answer_next(shop.project) == expected_next(shop)

@@ -66,6 +66,16 @@ FILES = {
         join: {left: ordered, right: paid, on: product, within: {before: 20m, after: 40m}, type: full}
         grace: 0s
         """,
+    "sources/itself.yaml": """
+        join: {left: ordered, right: {source: ordered, as: other}, on: product, within: {before: 20m, after: 40m}}
+        grace: 0s
+        """,
+    "metrics/met_itself.yaml": """
+        source: itself
+        dimensions: {left_number: ordered_number, right_number: other_number, later: event_time}
+        where: ordered_number >= 0
+        measures: {pairs: count}
+        """,
     "metrics/alone.yaml": """
         source: all
         dimensions: {number: "coalesce(ordered_number, paid_number)", moment: event_time}
@@ -87,6 +97,8 @@ class Pairs(NamedTuple):
     final: list[Pair]
     alone: list[Alone]
     """The events of a full join without a partner, in final."""
+    itself: list[Pair]
+    """The pairs of the left events with one another, in final."""
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +154,15 @@ def alone_by_kafka_streams(events: list[SideEvent]) -> list[list[Alone]]:
 
 
 @pytest.fixture(scope="module")
+def itself_by_kafka_streams(events: list[SideEvent]) -> list[Pair]:
+    """The pairs of the left events with one another, with a grace that is longer than all."""
+    skip_without(WITH_ROCKSDB)
+    of_left = [number for number, one in enumerate(events) if one.side == "left"]
+    (found,) = join_streams([(replace(WITH_ANY_GRACE, kind="self"), [events[number] for number in of_left])])
+    return sorted((of_left[one], of_left[other], time) for one, other, time in found)
+
+
+@pytest.fixture(scope="module")
 def by_hourline(events: list[SideEvent], kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Pairs:
     sent = StackProject(write_project(tmp_path_factory.mktemp("shop"), FILES), kafka, {})
     for side, source in (("left", "ordered"), ("right", "paid")):
@@ -167,7 +188,12 @@ def by_hourline(events: list[SideEvent], kafka: str, tmp_path_factory: pytest.Te
     with serving_layer.connect(sent.project) as connection:
         alone = connection.sql("SELECT number, moment, events FROM alone WHERE number >= 0").fetchall()
     assert {events for *_, events in alone} == {1}
-    return Pairs(provisional, read(sent.project), sorted((number, milliseconds(at)) for number, at, _ in alone))
+    return Pairs(
+        provisional,
+        read(sent.project),
+        sorted((number, milliseconds(at)) for number, at, _ in alone),
+        read(sent.project, "met_itself"),
+    )
 
 
 def test_all_pairs_of_nested_loops_are_joined_in_both_layers(nested: list[Pair], by_hourline: Pairs) -> None:
@@ -207,6 +233,20 @@ def test_kafka_streams_has_these_and_those_whose_partner_came_too_late(
     # With a grace that is longer than all, it does not tell events of one side, key and time apart.
     twins = Counter(events)
     assert all(twins[events[number]] > 1 for number, _ in ever - truly)
+
+
+def test_kafka_streams_joins_a_stream_with_itself_to_the_same_pairs_and_each_event_with_itself(
+    events: list[SideEvent], itself_by_kafka_streams: list[Pair], by_hourline: Pairs
+) -> None:
+    with_itself = [
+        (number, number, one.time) for number, one in enumerate(events) if one.side == "left" and one.key is not None
+    ]
+    assert itself_by_kafka_streams == sorted(by_hourline.itself + with_itself)
+    assert stated_numbers("A stream joined with itself") == {
+        "pairs of Hourline": len(by_hourline.itself),
+        "pairs of Kafka Streams": len(itself_by_kafka_streams),
+        "pairs of an event with itself": len(with_itself),
+    }
 
 
 def test_the_page_has_the_numbers_of_events_without_a_partner(
@@ -260,9 +300,9 @@ def is_forgotten(events: Sequence[SideEvent], pair: Pair) -> bool:
     return events[first].time <= max(kept) - WITHIN.before - WITHIN.after - WITHIN.grace
 
 
-def read(project: Project) -> list[Pair]:
+def read(project: Project, metric: str = "met") -> list[Pair]:
     """The pairs, each of which counts once."""
     with serving_layer.connect(project) as connection:
-        rows = connection.sql("SELECT left_number, right_number, later, pairs FROM met").fetchall()
+        rows = connection.sql(f"SELECT left_number, right_number, later, pairs FROM {metric}").fetchall()
     assert {pairs for *_, pairs in rows} == {1}
     return sorted((left, right, milliseconds(later)) for left, right, later, _ in rows)

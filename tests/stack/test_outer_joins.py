@@ -4,6 +4,7 @@ import random
 import signal
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +43,14 @@ FILES = {
     "sources/of_both.yaml": """
         join: {left: orders, right: payments, on: product, within: {before: 20m, after: 100m}, type: full}
         grace: 0s
+        """,
+    "sources/of_orders_alone.yaml": """
+        join: {left: orders, right: {source: orders, as: next}, on: product, within: {after: 30m}, type: full}
+        grace: 0s
+        """,
+    "metrics/reordered.yaml": """
+        source: of_orders_alone
+        measures: {rows: count, last: count where next_at IS NULL, first: count where orders_at IS NULL}
         """,
     "metrics/ordered.yaml": """
         source: of_orders
@@ -123,6 +132,8 @@ class Shop:
         for one in self.events["orders"]:
             firsts.setdefault((one.number, one.hour), one)
         orders, payments = list(firsts.values()), self.events["payments"]
+        if name == "reordered":
+            return self._reordered(orders)
         pairs: list[Row] = [
             (one, other)
             for one in orders
@@ -134,6 +145,21 @@ class Shop:
         if name == "sold":
             alone += [(None, other) for other in payments if id(other) not in ordered]
         return [row for row in pairs + alone if hour_of(row) < END]
+
+    def _reordered(self, orders: list[Event]) -> list[Row]:
+        """What orders are joined with one another: an order and each of its product within 30 minutes from it."""
+        pairs: list[Row] = [
+            (one, other)
+            for one, other in product(orders, repeat=2)
+            if one is not other
+            and one.product is not None
+            and one.product == other.product
+            and timedelta(0) <= other.at - one.at <= timedelta(minutes=30)
+        ]
+        followed, following = {id(one) for one, _ in pairs}, {id(other) for _, other in pairs}
+        last: list[Row] = [(one, None) for one in orders if id(one) not in followed]
+        first: list[Row] = [(None, one) for one in orders if id(one) not in following]
+        return [row for row in pairs + last + first if hour_of(row) < END]
 
 
 def hour_of(row: Row) -> datetime:
@@ -169,15 +195,29 @@ def of_sold(rows: list[Row]) -> dict[object, tuple[object, ...]]:
     }
 
 
-EXPECTED = {"ordered": of_ordered, "sold": of_sold}
+def of_reordered(rows: list[Row]) -> dict[object, tuple[object, ...]]:
+    """By hour, the measures of `reordered`."""
+    hours = {hour_of(row): [one for one in rows if hour_of(one) == hour_of(row)] for row in rows}
+    return {
+        hour: (len(of), sum(other is None for _, other in of), sum(one is None for one, _ in of))
+        for hour, of in hours.items()
+    }
+
+
+EXPECTED = {"ordered": of_ordered, "sold": of_sold, "reordered": of_reordered}
+COLUMNS = {
+    "ordered": "hour, rows, unpaid, amount, least, products",
+    "sold": "hour, product, rows, unpaid, unordered",
+    "reordered": "hour, rows, last, first",
+}
+SOURCES = ("of_orders", "of_both", "of_orders_alone")
 
 
 def answer(project: Project, name: str) -> dict[object, tuple[object, ...]]:
     """By hour before END, or hour and product, the measures."""
-    columns = "hour, rows, unpaid, amount, least, products" if name == "ordered" else "* EXCLUDE (state)"
     with serving_layer.connect(project) as connection:
-        rows = connection.sql(f"SELECT {columns} FROM {name} WHERE hour < '{iso_text(END)}'").fetchall()
-    return {(row[0] if name == "ordered" else row[:2]): row[1 if name == "ordered" else 2 :] for row in rows}
+        rows = connection.sql(f"SELECT {COLUMNS[name]} FROM {name} WHERE hour < '{iso_text(END)}'").fetchall()
+    return {(row[:2] if name == "sold" else row[0]): row[2 if name == "sold" else 1 :] for row in rows}
 
 
 def states(project: Project, name: str) -> dict[datetime, str]:
@@ -233,18 +273,20 @@ def test_events_without_a_partner_are_joined_and_taken_back(kafka: str, tmp_path
     assert states(shop.project, "ordered")[fig.hour] == "revised"
     assert_exact(shop, final=False)
     shop.sent.recompute()
+    shop.send("orders", Event("later", "lonely", 0, fig.at + timedelta(minutes=10)))
     shop.send("payments", Event("late", "lonely", 0, fig.at + timedelta(hours=1)))
     shop.sent.drain()
-    of_hours = states(shop.project, "ordered")
-    assert {hour: state for hour, state in of_hours.items() if state != "final"} == {
-        fig.hour: "stale",
-        fig.hour + timedelta(hours=1): "revised",
-    }
+    for name in ("ordered", "reordered"):
+        of_hours = states(shop.project, name)
+        assert {hour: state for hour, state in of_hours.items() if state != "final"} == {
+            fig.hour: "stale",
+            fig.hour + timedelta(hours=1): "revised",
+        }
     assert "events taken back" in shop.sent.command("plan")
     assert_exact(shop, final=False)
     shop.sent.recompute()
     assert_exact(shop, final=True)
-    for source in ("of_orders", "of_both"):
+    for source in SOURCES:
         assert set(emitted(shop, source).values()) == {1}
     for arguments in (["status"], ["check"], ["verify"], ["verify", "--recount"], ["drift"]):
         shop.sent.command(*arguments)
@@ -270,5 +312,5 @@ def test_a_kill_at_the_commits_joins_no_event_twice_without_a_partner(kafka: str
     assert_exact(shop, final=False)
     shop.sent.recompute()
     assert_exact(shop, final=True)
-    for source in ("of_orders", "of_both"):
+    for source in SOURCES:
         assert set(emitted(shop, source).values()) == {1}

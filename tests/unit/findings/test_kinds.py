@@ -26,7 +26,7 @@ from hourline_core.ledger.finding import Finding
 from hourline_core.model import EventTime, Field, Settings, Source
 from hourline_core.model.finding_bounds import SourceFindings, SpeedFindings
 from hourline_core.model.hours import HOUR
-from hourline_core.model.join import Join, Within
+from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.runtime.kafka_absence import KafkaAbsence
 from hourline_core.runtime.speed_end import SpeedEnd
 
@@ -73,7 +73,12 @@ def partition(number: int, behind: timedelta, silent: timedelta, usual: timedelt
 
 
 OUTER = source().model_copy(
-    update={"topic": None, "join": Join(left="a", right="b", on={"n": "n"}, within=Within(after=HOUR), type="left")}
+    update={
+        "topic": None,
+        "join": Join(
+            left=JoinSide(source="a"), right=JoinSide(source="b"), on={"n": "n"}, within=Within(after=HOUR), type="left"
+        ),
+    }
 )
 LIVE = partition(0, MINUTE, timedelta(0))
 STANDS = SourceClockFacts(NOW - 5 * HOUR, NOW - 3 * HOUR, MINUTE)

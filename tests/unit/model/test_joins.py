@@ -71,6 +71,71 @@ def test_a_join_of_a_joined_source_has_the_fields_of_all_whatever_the_order_of_t
     assert list(sources).index("paid") < list(sources).index("again")
 
 
+SELF = "join: {left: order, right: {source: order, as: next}, on: customer, within: {after: 30m}}\n"
+
+
+def test_a_source_that_is_joined_with_itself_has_its_fields_under_both_names(tmp_path: Path) -> None:
+    paid = declared(tmp_path, paid=SELF).sources["paid"]
+    assert {name: (field.type, field.required) for name, field in paid.fields.items()} == {
+        "order_event_time": ("timestamp", True),
+        "next_event_time": ("timestamp", True),
+        "order_order_id": ("long", True),
+        "order_amount": ("decimal(10,2)", False),
+        "order_at": ("timestamp", False),
+        "order_customer": ("string", False),
+        "next_order_id": ("long", True),
+        "next_amount": ("decimal(10,2)", False),
+        "next_at": ("timestamp", False),
+        "next_customer": ("string", False),
+    }
+    assert paid.event_time.expression == "greatest(order_event_time, next_event_time)"
+    assert [source.name for source in paid.inputs] == ["order", "order"]
+    assert paid.join is not None
+    assert paid.join.inputs == ("order",)
+
+
+def test_two_sources_may_be_joined_under_other_names(tmp_path: Path) -> None:
+    text = (
+        "join: {left: {source: order, as: o}, right: {source: payment, as: p}, on: {order_id: of_order}, within: 1h}\n"
+    )
+    paid = declared(tmp_path, paid=text).sources["paid"]
+    assert {"o_event_time", "o_amount", "p_event_time", "p_paid"} < set(paid.fields)
+    assert not any(name.startswith(("order", "payment")) for name in paid.fields)
+
+
+def test_a_side_that_is_called_as_its_source_is_declared_as_by_its_short_form(tmp_path: Path) -> None:
+    short = decoding_of(declared(tmp_path / "short").sources["paid"])
+    full = FILES["sources/paid.yaml"].replace("left: order", "left: {source: order, as: order}")
+    assert decoding_of(declared(tmp_path / "full", paid=full).sources["paid"]) == short
+    assert short.declared["join"]["left"] == "order"
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"paid": SELF.replace("next", "later")}, ["join"]),
+        ({"paid": SELF.replace("left: order", "left: {source: order, as: first}")}, ["join"]),
+        ({"order": FILES["sources/order.yaml"].replace("customer: string", "customer: long")}, ["fields"]),
+        ({"order": FILES["sources/order.yaml"].replace('"decimal(10,2)"', "long")}, []),
+    ],
+)
+def test_what_decides_about_pairs_of_one_source_is_told(
+    tmp_path: Path, changed: dict[str, str], found: list[str]
+) -> None:
+    before = decoding_of(declared(tmp_path / "before", paid=SELF).sources["paid"])
+    now = decoding_of(declared(tmp_path / "now", **{"paid": SELF, **changed}).sources["paid"])
+    assert [text.removesuffix(" of source 'order'") for text in find_other_derivation(before, now)] == found
+
+
+def test_a_key_of_the_left_side_alone_decides_about_pairs_of_one_source(tmp_path: Path) -> None:
+    paid = SELF.replace("on: customer", "on: {customer: note}")
+    order = FILES["sources/order.yaml"].replace("customer: string", "customer: string, note: string")
+    before = decoding_of(declared(tmp_path / "before", paid=paid, order=order).sources["paid"])
+    other = order.replace("customer: string", "customer: {type: string, key: by}")
+    now = decoding_of(declared(tmp_path / "now", paid=paid, order=other).sources["paid"])
+    assert find_other_derivation(before, now) == ["fields of source 'order'"]
+
+
 @pytest.mark.parametrize(
     ("paid", "said"),
     [
@@ -99,7 +164,38 @@ def test_a_join_of_a_joined_source_has_the_fields_of_all_whatever_the_order_of_t
         ("join: {left: order, right: payment, on: {}, within: 1h}", "join.on: got nothing, allowed is at least one"),
         (
             "join: {left: order, right: order, on: order_id, within: 1h}",
-            "join.right: got 'order' twice, allowed are two different sources",
+            "join.right: got 'order' twice, allowed are two names: call one side otherwise, such as "
+            "`right: {source: order, as: next}`",
+        ),
+        (
+            "join: {left: order, right: {source: payment, as: order}, on: {order_id: of_order}, within: 1h}",
+            "join.right: got 'order' twice, allowed are two names",
+        ),
+        (
+            "join: {left: order, right: {source: order, as: payment}, on: order_id, within: 1h}",
+            "sources/paid.yaml:1: join.right: got the name 'payment' for 'order', which is that of another source of "
+            "this project; allowed is a name that no source has",
+        ),
+        (
+            "join: {left: {source: order, as: Next}, right: order, on: order_id, within: 1h}",
+            "sources/paid.yaml:1: join.left.as: got the name 'Next', allowed are lower-case letters",
+        ),
+        (
+            "join: {left: {source: order, at: next}, right: order, on: order_id, within: 1h}",
+            "join.left.at: is not a known key",
+        ),
+        (
+            "join: {left: [order], right: order, on: order_id, within: 1h}",
+            "join.left: got a list, allowed is the name of a source, or {source: …, as: …}",
+        ),
+        (
+            "join: {left: order, right: {source: order, as: next}, on: order_id, within: 1h}\n"
+            "derived: {next_amount: '1'}",
+            "'next_amount' of 'paid' itself and field 'amount' of 'next' would both be 'next_amount'; allowed is each",
+        ),
+        (
+            "join: {left: {source: order, as: one}, right: {source: order, as: other}, on: order_ids, within: 1h}",
+            "join.on.order_ids: got 'order_ids', which is no declared field of source 'order' — did you mean 'order_id'?",
         ),
         (
             "join: {left: order, right: payment, on: {order_id: of_order}, within: 1h, kind: left}",
@@ -247,3 +343,7 @@ def test_the_topology_shows_both_inputs(tmp_path: Path) -> None:
     assert "  source paid: left join on order.order_id = payment.of_order; within" in outer
     assert "id unmatched" not in outer
     assert "    source_payment --> source_paid" in topology_mermaid(project).splitlines()
+    itself = declared(tmp_path / "itself", paid=SELF)
+    assert "sources order and order as next" in topology_text(itself).splitlines()
+    assert "  source paid: joins on order.customer = next.customer; within 0s before" in topology_text(itself)
+    assert topology_mermaid(itself).splitlines().count("    source_order --> source_paid") == 1

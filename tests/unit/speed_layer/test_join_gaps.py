@@ -1,14 +1,41 @@
 """A gap of an input, as the joined source passes it on."""
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hourline_core.ledger.progress_rows import Gap, Position, ProgressRow, RecordCounts
 from speed_layer.derived.gaps import gap_row
+from speed_layer.joins.derivation import reach_of_gap
 
 EIGHT = datetime(2026, 3, 2, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+BEFORE, AFTER, NONE = timedelta(minutes=10), timedelta(minutes=30), timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("sources", "outer", "of_a"),
+    [
+        # A lost event of `left` may have had a partner up to AFTER later, and one of `right` up to BEFORE later.
+        (("a", "b"), (False, False), (NONE, AFTER)),
+        (("b", "a"), (False, False), (NONE, BEFORE)),
+        # An event of the other side may be without a partner: up to BEFORE earlier than a lost one of `left`.
+        (("a", "b"), (True, True), (BEFORE, AFTER)),
+        (("a", "b"), (True, False), (NONE, AFTER)),
+        (("b", "a"), (True, False), (AFTER, BEFORE)),
+        # A lost event of both sides is each of these.
+        (("a", "a"), (False, False), (NONE, AFTER)),
+        (("a", "a"), (True, False), (AFTER, AFTER)),
+    ],
+)
+def test_a_gap_reaches_as_far_as_lost_events_may_have_had_partners(
+    sources: tuple[str, str], outer: tuple[bool, bool], of_a: tuple[timedelta, timedelta]
+) -> None:
+    sides = [SimpleNamespace(source=name) for name in sources]
+    plan: Any = SimpleNamespace(before=BEFORE, after=AFTER, outer=outer, sides=sides)
+    assert reach_of_gap(plan, "a") == of_a
 
 
 @pytest.mark.parametrize(

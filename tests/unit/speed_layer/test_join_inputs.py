@@ -1,12 +1,18 @@
 """The tables of a join's inputs must be those that were joined, and reach as far."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from hourline_core.errors import SourceError
-from speed_layer.derived.inputs import Input, refuse_other_inputs
+from hourline_core.ledger.layout import EVENT_SCHEMA, Layout
+from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
+from hourline_core.model import load_project
+from hourline_core.storage.creation import open_or_create
+from speed_layer.derived.inputs import Input, open_inputs, refuse_other_inputs
+from tests.support.project_files import write_project
 
 PAID: Any = SimpleNamespace(name="paid")
 
@@ -43,3 +49,23 @@ def test_other_tables_of_an_input_are_refused() -> None:
     inputs = [table_of("orders", "orders", 5), table_of("payments", "another", 9)]
     with pytest.raises(SourceError, match="the tables of source 'payments' are others than those"):
         refuse_other_inputs(PAID, progress_of_join(orders=5, payments=5), inputs)
+
+
+def test_both_sides_of_a_source_that_is_joined_with_itself_are_read_at_one_version(tmp_path: Path) -> None:
+    files = {
+        "hourline.yaml": "",
+        "sources/trips.yaml": "topic: t\nfields: {rider: string, at: timestamp}\nevent_time: at\n",
+        "sources/returns.yaml": "join: {left: trips, right: {source: trips, as: back}, on: rider, within: 1h}\n",
+        "sources/others.yaml": "join: {left: trips, right: returns, on: {rider: back_rider}, within: 1h}\n",
+    }
+    project = load_project(write_project(tmp_path, files))
+    layout = Layout.of(project)
+    for name in ("trips", "returns"):
+        source = project.sources[name]
+        open_or_create(layout.progress(source), {}, "progress", PROGRESS_SCHEMA, {}, "")
+        open_or_create(layout.events(source), {}, "events", EVENT_SCHEMA, {}, "")
+    left, right = open_inputs(project, project.sources["returns"])
+    # Two objects would be refreshed one after the other, and a micro-batch in between would be read of one side alone.
+    assert left is right
+    left, right = open_inputs(project, project.sources["others"])
+    assert (left.source.name, right.source.name) == ("trips", "returns")

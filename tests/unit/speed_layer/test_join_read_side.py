@@ -48,7 +48,7 @@ def test_an_event_that_is_rejected_now_stays_a_partner_in_a_left_join_alone(
     columns = {HOUR: "hour", SEQUENCE: "sequence", "amount": "amount"}
     types = {HOUR: ARCHIVED.field("hour").type, SEQUENCE: pa.int64(), "amount": pa.int64()}
     anew = DecodedAnew(cast(Any, None), cast(Any, [SimpleNamespace(hash="before")]), 9, keeps)
-    plan = SidePlan("a", str(tmp_path), {}, columns, {}, types, ["amount"], None, None, {}, anew)
+    plan = SidePlan("a", "a", str(tmp_path), {}, columns, {}, types, ["amount"], None, None, {}, anew)
     files = SimpleNamespace(slices=[FileSlice("f.parquet", 0, 4)], old={"f.parquet"}, spans=[(AT, AT)])
     side = ArchivedSide(plan, cast(Any, SimpleNamespace(far=files, after=9)))
     found = pa.concat_tables(side.far())

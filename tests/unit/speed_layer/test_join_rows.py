@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, NamedTuple
@@ -86,10 +86,10 @@ class Held:
             yield pa.table([pa.array(c, t) for c, t in zip(columns, COLUMNS.values(), strict=True)], names=[*COLUMNS])
 
 
-def side(name: str, *, identity: bool, where: bool) -> SidePlan:
+def side(name: str, *, identity: bool, where: bool, itself: bool = False) -> SidePlan:
     columns = {column: column for column in COLUMNS}
     return SidePlan(
-        name, "", {}, columns, columns, COLUMNS, ["k"], '"i"' if identity else None, '("v" > 0)' if where else None,
+        "both" if itself else name, name, "", {}, columns, columns, COLUMNS, ["k"], '"i"' if identity else None, '("v" > 0)' if where else None,
         {f"{name}_v": "v", f"{name}_at": EVENT_TIME},
     )  # fmt: skip
 
@@ -103,6 +103,7 @@ events = st.lists(
     ),
     max_size=12,
 )
+may_be_one_source = st.sampled_from([False, False, True])
 sizes = st.lists(st.integers(1, 4), min_size=12, max_size=12)
 
 
@@ -113,6 +114,16 @@ def arrived(drawn: list[tuple[int, int | None, str | None, int]], batches: list[
         Event(sequence, *event, number)
         for number, (sequence, event) in enumerate(zip(sequences, drawn, strict=False), start=100)
     ]
+
+
+def two_sides(left: list[Event], right: list[Event], *, itself: bool) -> tuple[list[Event], list[Event]]:
+    """The events of both inputs, which are those of ``left`` if a source is joined with itself."""
+    return (left, left) if itself else (left, right)
+
+
+def up_to_after(read: tuple[int, int], step: Sequence[int], *, itself: bool) -> tuple[int, int]:
+    """The sequences up to which both inputs are read after a step: the same ones of one source."""
+    return (read[0] + step[0], (read[0] + step[0]) if itself else (read[1] + step[1]))
 
 
 def counting(held: list[Event], *, identity: bool, where: bool) -> list[Event]:
@@ -141,14 +152,16 @@ def counting(held: list[Event], *, identity: bool, where: bool) -> list[Event]:
     identity=st.booleans(),
     where=st.booleans(),
     recognises=st.booleans(),
+    itself=may_be_one_source,
 )
 def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ignore[no-untyped-def]
-    left, right, of_left, of_right, steps, before, after, parts, identity, where, recognises
+    left, right, of_left, of_right, steps, before, after, parts, identity, where, recognises, itself
 ) -> None:
-    both = (arrived(left, of_left), arrived(right, of_right))
+    both = two_sides(arrived(left, of_left), arrived(right, of_right), itself=itself)
     counted = [counting(held, identity=identity, where=where) for held in both]
+    plans = [side(name, identity=identity, where=where, itself=itself) for name in "lr"]
     plan = JoinPlan(
-        (side("l", identity=identity, where=where), side("r", identity=identity, where=where)),
+        (plans[0], plans[1]),
         ["l_v", "l_at", "r_v", "r_at"],
         timedelta(minutes=before),
         timedelta(minutes=after),
@@ -159,6 +172,7 @@ def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ig
         if one.key is not None
         and one.key == other.key
         and one.at - timedelta(minutes=before) <= other.at <= one.at + timedelta(minutes=after)
+        and not (itself and one.number == other.number)
     )
     # The speed layer recognises duplicates, or leaves them to the recompute.
     firsts = [{event.number for event in counting(held, identity=identity, where=False)} for held in both]
@@ -168,7 +182,7 @@ def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ig
     ]
     found, nulls, read = [], 0, (0, 0)
     for step in [*steps, (12, 12)]:
-        up_to = (read[0] + step[0], read[1] + step[1])
+        up_to = up_to_after(read, step, itself=itself)
         for number in range(parts):
             one, other = (Held(both[n], read[n], up_to[n], recognised[n]) for n in (0, 1))
             joined = Joiner(connect(), plan, Part(number, parts)).join(one, other, Passed())
@@ -180,7 +194,7 @@ def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ig
         read = up_to
     assert sorted(found) == wanted
     if not identity:
-        assert nulls == sum(event.key is None for of in counted for event in of)
+        assert nulls == sum(event.key is None for of in counted[: 1 if itself else 2] for event in of)
 
 
 def rows_of(tables: Iterator[pa.Table]) -> list[dict[str, Any]]:
@@ -200,14 +214,16 @@ def rows_of(tables: Iterator[pa.Table]) -> list[dict[str, Any]]:
     identity=st.booleans(),
     where=st.booleans(),
     full=st.booleans(),
+    itself=may_be_one_source,
 )
 def test_after_each_step_the_events_without_a_partner_are_those_that_the_clock_has_passed(  # type: ignore[no-untyped-def]
-    left, right, of_left, of_right, steps, first, before, after, parts, identity, where, full
+    left, right, of_left, of_right, steps, first, before, after, parts, identity, where, full, itself
 ) -> None:
-    both = (arrived(left, of_left), arrived(right, of_right))
+    both = two_sides(arrived(left, of_left), arrived(right, of_right), itself=itself)
     counted = [counting(held, identity=identity, where=where) for held in both]
+    plans = [side(name, identity=identity, where=where, itself=itself) for name in "lr"]
     plan = JoinPlan(
-        (side("l", identity=identity, where=where), side("r", identity=identity, where=where)),
+        (plans[0], plans[1]),
         ["l_v", "l_at", "r_v", "r_at", UNMATCHED],
         timedelta(minutes=before),
         timedelta(minutes=after),
@@ -216,11 +232,12 @@ def test_after_each_step_the_events_without_a_partner_are_those_that_the_clock_h
 
     def are_partners(one: Event, other: Event) -> bool:
         within = one.minutes - before <= other.minutes <= one.minutes + after
-        return one.key is not None and one.key == other.key and within
+        itself_again = itself and one.number == other.number
+        return one.key is not None and one.key == other.key and within and not itself_again
 
     balance, told, read, clock = Counter[str](), Counter[tuple[str, bool]](), (0, 0), None
     for *step, further in [*steps, (12, 12, 0)]:
-        up_to = (read[0] + step[0], read[1] + step[1])
+        up_to = up_to_after(read, step, itself=itself)
         now = (first if clock is None else clock + further) if all(up_to) else None
         passed = Passed(*(None if m is None else BEGIN + timedelta(minutes=m) for m in (clock, now)))
         for number in range(parts):
@@ -239,7 +256,7 @@ def test_after_each_step_the_events_without_a_partner_are_those_that_the_clock_h
                 assert row[AT] == (of.at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
                 assert of.value in (row.get("l_v"), row.get("r_v"))
             assert not joined.null_keys[0]
-            assert not (full and joined.null_keys[1])
+            assert not (joined.null_keys[1] and (full or itself))
         read, clock = up_to, now if now is not None else clock
         there = [[event for event in of if event.sequence <= up_to[n]] for n, of in enumerate(counted)]
         wanted = Counter(
@@ -272,6 +289,23 @@ def test_an_event_is_taken_back_by_its_first_partner_alone() -> None:
         taken_back += [(step, row[TAKEN_BACK]) for row in rows_of(joined.unmatched)]
     assert pairs == [(7, 2), (7, 3)]
     assert taken_back == [(2, True)]
+
+
+def test_a_source_may_meet_itself_by_another_field_of_it() -> None:
+    # The key of the left side is `k`, and that of the right one is `v`.
+    keys = [(1, 2), (2, 1), (2, 2), (None, 1), (None, 3)]
+    held = arrived([(0, key, None, value) for key, value in keys], [2] * 12)
+    left, right = (side(name, identity=False, where=False, itself=True) for name in "lr")
+    plan = JoinPlan(
+        (left, replace(right, key=["v"])), ["l_v", "r_v", UNMATCHED], timedelta(0), timedelta(0), (False, True)
+    )
+    passed = Passed(None, BEGIN + timedelta(minutes=1))
+    joined = Joiner(connect(), plan).join(Held(held, 0, 3), Held(held, 0, 3), passed)
+    pairs = sorted((row["l_v"], row["r_v"]) for row in rows_of(joined.pairs))
+    # That of keys 2 and 2 is no partner of itself, and those without a left key are partners by their right one.
+    assert pairs == [(1, 2), (1, 2), (2, 1), (2, 1), (2, 2)]
+    assert joined.null_keys == ({2: 1, 3: 1}, {})
+    assert [row["r_v"] for row in rows_of(joined.unmatched)] == [3]
 
 
 def test_the_same_pairs_come_in_the_same_order_each_time() -> None:

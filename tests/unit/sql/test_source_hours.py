@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hourline_core.ledger.progress_rows import HourEvents, ProgressRow, RecordCounts, TakenBack, to_arrow
 from hourline_core.model import EventTime, Field, Source
-from hourline_core.model.join import Join, Within
+from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.sql import arrivals
 from hourline_core.sql.database import connect
 from hourline_core.sql.long_silences import long_silences_sql
@@ -152,7 +152,9 @@ def test_one_record_with_a_wrong_year_makes_a_month_of_hours_and_no_more(databas
 def test_the_last_micro_batch_that_took_events_of_an_hour_back(
     database: duckdb.DuckDBPyConnection, batches: list[list[int]], sequence: int
 ) -> None:
-    join = Join(left="a", right="b", on={"n": "n"}, within=Within(after=HOUR), type="left")
+    join = Join(
+        left=JoinSide(source="a"), right=JoinSide(source="b"), on={"n": "n"}, within=Within(after=HOUR), type="left"
+    )
     source = SOURCE.model_copy(update={"topic": None, "join": join})
     taken = [tuple(TakenBack(BASE + number * HOUR, 1) for number in set(batch)) for batch in batches]
     finished = [
