@@ -72,7 +72,7 @@ def _keys(source: Source, joined: Source) -> list[str]:
 def _what_joins(source: Source, key: list[str]) -> dict[str, Any]:
     """The settings of an input that decide which of its events are joined. Other fields may change meanwhile."""
     declared = dict(decoding_of(source).declared)
-    texts = [source.event_time.expression, source.id or "", source.where or ""]
+    texts = [source.event_time.expression, source.id or "", source.where or "", *source.explode.values()]
     return declared | _what_is_named(source, key, texts) | {"id": source.id, "where": source.where}
 
 

@@ -24,6 +24,9 @@ SPARK_TYPES = {
 _WITHIN = {"integer": "int", "bigint": "long", "smallint": "smallint", "tinyint": "tinyint"}
 """More names, within a nested type only, as Spark spells them."""
 
+ONLY_NESTED = frozenset(_WITHIN.values()) - SPARK_TYPES.keys()
+"""The types that a field has only within a nested one."""
+
 _OTHER_WORDS = {
     "bigint": "long",
     "integer": "int",

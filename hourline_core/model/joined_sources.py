@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where
+from hourline_core.model.field_types import parse_type
 from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join, JoinSide
 from hourline_core.model.names import LONGEST
 from hourline_core.model.snapshot_sources import has_rows
@@ -60,9 +61,13 @@ def _find_mistakes(
         elif circle := _find_circle(source.name, name, sources):
             known = False
             yield (side,), f"got '{name}', which is joined of '{source.name}' itself: {' ← '.join(circle)}"
-        elif sources[name].explode:
+        elif exploded := [text for of, text in sources[name].explode.items() if sources[name].type_of(of) is None]:
             known = False
-            yield (side,), f"got '{name}', which explodes its records; allowed is a source without `explode`"
+            yield (
+                (side,),
+                f"got '{name}', which explodes '{exploded[0]}': only Spark knows the type of its elements; allowed is "
+                "the name of a declared array, such as `explode: {line: lines}` with `lines: array<string>`",
+            )
         elif sources[name].takes_back:
             known = False
             yield (
@@ -116,11 +121,12 @@ def _find_circle(name: str, start: str, sources: Mapping[str, Source]) -> list[s
 def _find_key_mistakes(left: Source, one: str, right: Source, other: str) -> Iterator[str]:
     types = []
     for source, name in ((left, one), (right, other)):
-        if name not in source.event_fields or name not in source.fields:
-            hint = did_you_mean(name, source.fields)
+        kind = source.type_of(name) if name in source.event_fields else None
+        if kind is None:
+            hint = did_you_mean(name, source.event_fields)
             yield f"got '{name}', which is no declared field of source '{source.name}'{hint}"
         else:
-            types.append(str(source.fields[name].tree))
+            types.append(str(parse_type(kind)))
     if len(types) < 2:
         return
     if types[0] != types[1]:

@@ -12,7 +12,8 @@ from pydantic import BeforeValidator, model_validator
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.event_time import EventTime, EventTimeForm
 from hourline_core.model.expectation import Expectation, ExpectationForm, refuse_windows
-from hourline_core.model.expressions import Expression, column_names
+from hourline_core.model.expressions import Expression, column_names, named_column
+from hourline_core.model.field_types import ONLY_NESTED, ArrayType
 from hourline_core.model.fields import Field, FieldForm
 from hourline_core.model.finding_bounds import SourceFindings, severity_of
 from hourline_core.model.join import UNMATCHED, Join
@@ -202,8 +203,8 @@ class Source(Declaration):
             event_time, *names = (name for name, _ in side.joined_names(source.event_fields))
             times[event_time] = Field(type="timestamp", required=not lacks)
             for joined, name in zip(names, source.event_fields, strict=True):
-                of = source.fields[name] if name in source.fields else Field(type="string")
-                fields[joined] = Field(type=of.type, required=of.required and not lacks)
+                required = name in source.required_fields and not lacks
+                fields[joined] = Field(type=source.type_of(name) or "string", required=required)
         # It is null if both are: the greatest of one time and null is that time.
         later = EventTime(expression=f"greatest({', '.join(times)})")
         told = {UNMATCHED: Field(type="string")} if self.takes_back else {}
@@ -312,6 +313,17 @@ class Source(Declaration):
     def required_fields(self) -> tuple[str, ...]:
         """The fields of an event that are never null."""
         return tuple(name for name in self.event_fields if name in self.fields and self.fields[name].required)
+
+    def type_of(self, name: str) -> str | None:
+        """The type of a field of its events. That of an exploded element is known if `explode` merely names an array of
+        such a type. None: only Spark knows it.
+        """
+        if name in self.fields:
+            return self.fields[name].type
+        array = named_column(self.explode[name])
+        trees = [field.tree for of, field in self.fields.items() if of.casefold() == array]
+        elements = [str(tree.element) for tree in trees if isinstance(tree, ArrayType)]
+        return next((element for element in elements if element not in ONLY_NESTED), None)
 
     @property
     def first_time(self) -> datetime | None:

@@ -283,10 +283,55 @@ def test_a_circle_of_joins_is_refused_with_the_way(tmp_path: Path) -> None:
     assert "join.left: got 'other', which is joined of 'paid' itself: paid ← other ← paid" in str(refused.value)
 
 
-def test_inputs_that_explode_are_refused(tmp_path: Path) -> None:
-    lines = "topic: o\nfields: {order_id: long, lines: array<string>, at: timestamp}\nexplode: {line: lines}\nevent_time: at\n"
-    with pytest.raises(DeclarationError, match="got 'order', which explodes its records"):
+LINES = """\
+    topic: o
+    fields: {order_id: long, lines: "array<TYPE>", at: timestamp}
+    explode: {line: lines}
+    event_time: at
+    """
+
+
+@pytest.mark.parametrize(
+    ("element", "kind"),
+    [
+        ("string", "string"),
+        ("bigint", "long"),
+        ("struct<sku: string, n: smallint>", "struct<sku: string, n: smallint>"),
+    ],
+)
+def test_a_source_that_explodes_an_array_is_joined_with_its_elements(tmp_path: Path, element: str, kind: str) -> None:
+    paid = declared(tmp_path, order=LINES.replace("TYPE", element)).sources["paid"]
+    assert {name: field.type for name, field in paid.fields.items() if name.startswith("order")} == {
+        "order_event_time": "timestamp",
+        "order_order_id": "long",
+        "order_at": "timestamp",
+        "order_line": kind,
+    }
+
+
+def test_an_exploded_element_may_be_the_key(tmp_path: Path) -> None:
+    joined = "join: {left: order, right: {source: order, as: next}, on: line, within: 1h}\n"
+    declared(tmp_path / "text", order=LINES.replace("TYPE", "string"), paid=joined)
+    with pytest.raises(DeclarationError, match=r"join\.on\.line: got fields of type struct<sku: string>, allowed are"):
+        declared(tmp_path / "struct", order=LINES.replace("TYPE", "struct<sku: string>"), paid=joined)
+
+
+@pytest.mark.parametrize(
+    ("element", "explode"), [("string", "filter(lines, x -> x <> '')"), ("smallint", "lines"), ("string", "`order_id`")]
+)
+def test_inputs_that_explode_what_only_spark_knows_are_refused(tmp_path: Path, element: str, explode: str) -> None:
+    lines = LINES.replace("TYPE", element).replace("{line: lines}", f'{{line: "{explode}"}}')
+    with pytest.raises(
+        DeclarationError, match=r"got 'order', which explodes '.*': only Spark knows the type"
+    ) as refused:
         declared(tmp_path, order=lines)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_the_type_of_exploded_elements_decides_about_pairs(tmp_path: Path) -> None:
+    before = decoding_of(declared(tmp_path / "before", order=LINES.replace("TYPE", "string")).sources["paid"])
+    now = decoding_of(declared(tmp_path / "now", order=LINES.replace("TYPE", "long")).sources["paid"])
+    assert find_other_join(before, now) == ["fields of source 'order'"]
 
 
 def test_fields_of_both_that_would_have_one_name_are_refused(tmp_path: Path) -> None:
