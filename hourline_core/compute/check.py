@@ -95,9 +95,9 @@ def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollec
         refuse_unrepeatable(spark, ("event_time",), source.event_time.expression, events.columns)
         event_time_type(spark, source)
         refuse_moving_times(events, {("event_time",): source.event_time.expression})
-    for side, mistake in find_unfit_inputs(source):
+    for place, mistake in find_unfit_inputs(source):
         with collector.collecting():
-            raise UnresolvedError(("join", side), mistake)
+            raise UnresolvedError(("join", *place), mistake)
     if unfit := find_unfit_deletion(source):
         with collector.collecting():
             raise UnresolvedError(("snapshot", "deleted"), unfit)

@@ -1,23 +1,37 @@
-"""Which events of an input of a derived source count, in DuckDB's SQL: tasks decide that where they read them."""
+"""Which events of an input of a derived source count, and their keys, in DuckDB's SQL: tasks decide that where they
+read them.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hourline_core.compute.lookup_columns import native_lookups
-from hourline_core.compute.native_expressions import translate
+from hourline_core.compute.native_expressions import Native, translate
 from hourline_core.model import Source
+from hourline_core.model.field_types import SPARK_TYPES
+from hourline_core.model.joined_sources import find_other_types
+from hourline_core.sql.literals import identifier
+
+_NAMES = {spark_type: name for name, spark_type in SPARK_TYPES.items() if name != "json"}
+"""By type of Spark, the name that a field is declared with."""
 
 
-def translate_for_join(source: Source, text: str) -> str | None:
+def translate_for_join(source: Source, text: str) -> Native | None:
     """``text``, over the events of an input, in DuckDB's SQL. None: only Spark computes it, or it needs a lookup. What
     an event finds there may change, and the pairs would not.
     """
     native = translate(source, text)
-    return None if native is None or native_lookups(source, [native.sql]) else native.sql
+    return None if native is None or native_lookups(source, [native.sql]) else native
 
 
-def find_unfit_inputs(joined: Source) -> Iterator[tuple[str, str]]:
-    """For each setting of an input that decides which events count, and that tasks cannot compute: the side of the
-    input, and a sentence.
+def translate_key(source: Source, text: str) -> Native | None:
+    """The same for a part of the key. A field may have any name, also one that is a word of SQL."""
+    kind = source.type_of(text) if text in source.event_fields else None
+    return Native(identifier(text), SPARK_TYPES.get(kind, kind)) if kind else translate_for_join(source, text)
+
+
+def find_unfit_inputs(joined: Source) -> Iterator[tuple[tuple[str, ...], str]]:
+    """For each setting of an input that decides which events count, and each part of a key, that tasks cannot compute:
+    its place in the join, and a sentence.
     """
     if not joined.join:
         return
@@ -26,11 +40,30 @@ def find_unfit_inputs(joined: Source) -> Iterator[tuple[str, str]]:
         for setting, text in (("id", source.id), ("where", source.where)):
             if text and translate_for_join(source, text) is None:
                 yield (
-                    side,
+                    (side,),
                     f"source '{source.name}' has `{setting}: {text}`, allowed are in an input of a join fields, "
                     "comparisons, arithmetic and functions that DuckDB computes as Spark does, without lookups; join "
                     "a source of the same records without it",
                 )
+    if joined.inputs:
+        for one, other in joined.join.on.items():
+            parts = zip(joined.inputs, (one, other), strict=True)
+            yield from ((("on", one), mistake) for mistake in _find_unfit_parts(parts))
+
+
+def _find_unfit_parts(parts: Iterable[tuple[Source, str]]) -> Iterator[str]:
+    """Sentences about a part of the key on either side."""
+    typed = []
+    for source, text in parts:
+        if native := translate_key(source, text):
+            typed.append((source, text, _NAMES.get(native.type, native.type)))
+        else:
+            yield (
+                f"got '{text}', allowed are in a key declared and derived fields of source '{source.name}', and "
+                "functions of them that DuckDB computes as Spark does, without lookups"
+            )
+    if len(typed) == 2:
+        yield from find_other_types(typed[0], typed[1])
 
 
 def find_unfit_deletion(source: Source) -> str | None:
@@ -40,12 +73,11 @@ def find_unfit_deletion(source: Source) -> str | None:
     text = source.snapshot.deleted if source.snapshot else None
     if text is None or not source.inputs:
         return None
-    native = translate(source.inputs[0], text)
-    if native and native.type != "boolean":
-        return f"got {text!r}, which is of type {native.type}, allowed is a condition"
-    if native and not native_lookups(source.inputs[0], [native.sql]):
-        return None
-    return (
-        f"got {text!r}, allowed are fields of '{source.inputs[0].name}', comparisons, arithmetic and functions that "
-        "DuckDB computes as Spark does, without lookups"
-    )
+    (table,) = source.inputs
+    native = translate_for_join(table, text)
+    if native is None:
+        return (
+            f"got {text!r}, allowed are fields of '{table.name}', comparisons, arithmetic and functions that DuckDB "
+            "computes as Spark does, without lookups"
+        )
+    return None if native.type == "boolean" else f"got {text!r}, which is of type {native.type}, allowed is a condition"

@@ -76,6 +76,11 @@ class Native(NamedTuple):
     sql: str
     type: str
 
+    @property
+    def typed_sql(self) -> str:
+        """It as a value of its type, where DuckDB may have a wider one."""
+        return f"({self.sql})::{_TYPES[self.type]}"
+
 
 class _OnlySparkError(Exception):
     """The expression is not one of those that DuckDB computes with the same results."""

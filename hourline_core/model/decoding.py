@@ -62,18 +62,18 @@ def decoding_of(source: Source) -> Decoding:
 
 
 def _keys(source: Source, joined: Source) -> list[str]:
-    """The fields of an input that is ``joined`` which are keys, on either side."""
+    """The parts of the key of an input that is ``joined``, on either side."""
     if source.join is None:
         return []
     keys = zip(source.join.sides, (source.join.on, source.join.on.values()), strict=True)
-    return [name for side, names in keys if side.source == joined.name for name in names]
+    return [text for side, texts in keys if side.source == joined.name for text in texts]
 
 
 def _what_joins(source: Source, key: list[str]) -> dict[str, Any]:
     """The settings of an input that decide which of its events are joined. Other fields may change meanwhile."""
     declared = dict(decoding_of(source).declared)
-    texts = [source.event_time.expression, source.id or "", source.where or "", *source.explode.values()]
-    return declared | _what_is_named(source, key, texts) | {"id": source.id, "where": source.where}
+    texts = [source.event_time.expression, source.id or "", source.where or "", *source.explode.values(), *key]
+    return declared | _what_is_named(source, (), texts) | {"id": source.id, "where": source.where}
 
 
 def _what_is_named(source: Source, names: Iterable[str], texts: Iterable[str]) -> dict[str, Any]:

@@ -10,12 +10,13 @@ import pydantic
 from pydantic import BeforeValidator, model_serializer, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
-from hourline_core.model.names import FieldName, SourceName
+from hourline_core.model.expressions import Expression
+from hourline_core.model.names import SourceName
 from hourline_core.model.scratch_columns import EVENT_TIME, visible_name
 from hourline_core.model.times import Duration
 
 KEY_TYPES = ("string", "int", "long", "boolean", "date", "timestamp")
-"""The types of fields whose values each engine compares alike."""
+"""The types of keys, whose values each engine compares alike."""
 
 UNMATCHED = "unmatched"
 """The field of a left or full join that tells the events without a partner."""
@@ -86,13 +87,13 @@ class JoinSide(Declaration):
         yield from ((f"{self.name}_{name}", f"field '{name}' of '{self.name}'") for name in fields)
 
 
-def _fields(value: Any) -> Any:
+def _keys(value: Any) -> Any:
     if isinstance(value, str):
         return {value: value}
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return {name: name for name in value}
     if not isinstance(value, dict):
-        raise refuse(f"got {describe(value)}, allowed is `left_field: right_field`, or the name that both fields have")
+        raise refuse(f"got {describe(value)}, allowed is `left_field: right_field`, or the name that both have")
     return value
 
 
@@ -111,12 +112,13 @@ class Join(Declaration):
     """The name of another source, or `{source: …, as: …}`, which may be the same one under another name."""
 
     on: Annotated[
-        dict[FieldName, FieldName],
-        BeforeValidator(_fields, json_schema_input_type=dict[FieldName, FieldName] | list[FieldName] | FieldName),
+        dict[Expression, Expression],
+        BeforeValidator(_keys, json_schema_input_type=dict[Expression, Expression] | list[Expression] | Expression),
         pydantic.Field(min_length=1),
     ]
-    """The key: `left_field: right_field`, for each field of it. `on: order_id` is short for `on: {order_id: order_id}`.
-    Two fields of a pair have the same type. An event with null in its key has no partner.
+    """The key: `left_field: right_field`, for each part of it. `on: order_id` is short for `on: {order_id: order_id}`.
+    A field is a declared or derived one, or an expression such as `cast(number AS string)`. Two fields of a pair have
+    the same type. An event with null in its key has no partner.
     """
 
     within: Annotated[Within, BeforeValidator(Within.from_short_form, json_schema_input_type=str | Within)]

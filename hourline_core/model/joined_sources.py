@@ -1,12 +1,13 @@
 """Gives derived sources the fields of their inputs, and finds the joins that cannot be."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where
 from hourline_core.model.field_types import parse_type
 from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join, JoinSide
-from hourline_core.model.names import LONGEST
+from hourline_core.model.names import ANY_CASE, LONGEST
 from hourline_core.model.snapshot_sources import has_rows
 from hourline_core.model.source import Source
 
@@ -119,20 +120,25 @@ def _find_circle(name: str, start: str, sources: Mapping[str, Source]) -> list[s
 
 
 def _find_key_mistakes(left: Source, one: str, right: Source, other: str) -> Iterator[str]:
+    """Of declared fields alone. The types of derived ones, and of expressions, are found where these are translated."""
     types = []
-    for source, name in ((left, one), (right, other)):
-        kind = source.type_of(name) if name in source.event_fields else None
-        if kind is None:
-            hint = did_you_mean(name, source.event_fields)
-            yield f"got '{name}', which is no declared field of source '{source.name}'{hint}"
-        else:
+    for source, text in ((left, one), (right, other)):
+        kind = source.type_of(text) if text in source.event_fields else None
+        if kind is not None:
             types.append(str(parse_type(kind)))
-    if len(types) < 2:
-        return
-    if types[0] != types[1]:
+        elif re.fullmatch(ANY_CASE, text) and text not in source.derived:
+            hint = did_you_mean(text, [*source.event_fields, *source.derived])
+            yield f"got '{text}', which is no declared field of source '{source.name}'{hint}"
+    if len(types) == 2:
+        yield from find_other_types((left, one, types[0]), (right, other, types[1]))
+
+
+def find_other_types(left: tuple[Source, str, str], right: tuple[Source, str, str]) -> Iterator[str]:
+    """A sentence if two parts of a key cannot be compared. Each is given with its source and type."""
+    if left[2] != right[2]:
         yield (
-            f"got '{one}' of source '{left.name}', which is of type {types[0]}, and '{other}' of source "
-            f"'{right.name}', which is of type {types[1]}; allowed are fields of the same type"
+            f"got '{left[1]}' of source '{left[0].name}', which is of type {left[2]}, and '{right[1]}' of source "
+            f"'{right[0].name}', which is of type {right[2]}; allowed are fields of the same type"
         )
-    elif types[0] not in KEY_TYPES:
-        yield f"got fields of type {types[0]}, allowed are {', '.join(KEY_TYPES)}"
+    elif left[2] not in KEY_TYPES:
+        yield f"got fields of type {left[2]}, allowed are {', '.join(KEY_TYPES)}"

@@ -160,7 +160,7 @@ class _Table:
         selected = [
             f"{identifier(SEQUENCE)} AS s",
             f"epoch_us({identifier(EVENT_TIME)}) AS at",
-            *(f"{identifier(name)} AS k{number}" for number, name in enumerate(plan.key)),
+            *(f"{part} AS k{number}" for number, part in enumerate(plan.key)),
             *(f"{identifier(column)} AS f{number}" for number, column in enumerate(plan.fields.values())),
             *([f"{self._unmatched_id} AS u"] if self.outer else []),
         ]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from hourline_core.compute.joined_inputs import find_unfit_inputs, translate_for_join
+from hourline_core.compute.joined_inputs import find_unfit_inputs, translate_for_join, translate_key
 from hourline_core.errors import DeclarationError
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout, archived_names
@@ -36,7 +36,7 @@ class SidePlan:
     types: Mapping[str, pa.DataType]
     """By column, as it is archived."""
     key: Sequence[str]
-    """The fields of the key, in the order of the join."""
+    """The parts of the key in DuckDB's SQL, in the order of the join."""
     identity: str | None
     """Its id in DuckDB's SQL. None: it has none."""
     where: str | None
@@ -97,7 +97,7 @@ def _plan_side(
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE]
     own += ADDRESS if source.id or addressed else ()
     columns = {name: archived[name] for name in (*own, *source.event_fields)}
-    identity = translate_for_join(source, source.id) if source.id else None
+    identity = _translate(source, source.id)
     of_identity = [name for name in (EVENT_TIME, *source.event_fields) if identifier(name) in (identity or "")]
     identity_columns = {name: archived[name] for name in (HOUR, SEQUENCE, *ADDRESS, *of_identity)}
     event_time, *names = (name for name, _ in declared.joined_names(source.event_fields))
@@ -109,9 +109,14 @@ def _plan_side(
         columns,
         identity_columns,
         {name: there.field(stored).type for name, stored in {**columns, **identity_columns}.items()},
-        key,
+        [native.typed_sql for text in key if (native := translate_key(source, text))],
         identity,
-        translate_for_join(source, source.where) if source.where else None,
+        _translate(source, source.where),
         {event_time: EVENT_TIME, **dict(zip(names, source.event_fields, strict=True))},
         plan_decoding(joined, source, ArchiveDecodings.of(side.events, source)),
     )
+
+
+def _translate(source: Source, text: str | None) -> str | None:
+    native = translate_for_join(source, text) if text else None
+    return native.sql if native else None

@@ -72,7 +72,8 @@ def plan_snapshot(project: Project, source: Source, table: Input) -> SnapshotPla
     if mistake := find_unfit_deletion(source):
         raise DeclarationError(f"source '{source.name}' cannot take its snapshots: snapshot.deleted: {mistake}")
     layout, snapshot, of = Layout.of(project), source.snapshot, table.source
-    deleted = translate_for_join(of, snapshot.deleted) if snapshot.deleted else None
+    native = translate_for_join(of, snapshot.deleted) if snapshot.deleted else None
+    deleted = native and native.sql
     needed = {name for name in (EVENT_TIME, *of.event_fields) if identifier(name) in (deleted or "")}
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE, *ADDRESS, *([RECORD] if snapshot.is_by_record_key else [])]
     decodings = ArchiveDecodings.of(table.events, of)

@@ -1,4 +1,4 @@
-"""Joins of a source that explodes its records: with itself, and with another one."""
+"""Joins of a source that explodes its records, with itself and with another one; by keys that are computed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,20 +23,21 @@ FILES = {
         fields: {basket: string, skus: array<string>, at: timestamp}
         explode: {sku: skus}
         event_time: at
+        derived: {order: "concat('no. ', basket)"}
         grace: 0s
         """,
     "sources/restocks.yaml": """
         topic: exploded_restocks
-        fields: {sku: string, at: timestamp}
+        fields: {code: string, at: timestamp}
         event_time: at
         grace: 0s
         """,
     "sources/together.yaml": """
-        join: {left: {source: baskets, as: one}, right: {source: baskets, as: other}, on: basket, within: 0s}
+        join: {left: {source: baskets, as: one}, right: {source: baskets, as: other}, on: order, within: 0s}
         grace: 0s
         """,
     "sources/restocked.yaml": """
-        join: {left: baskets, right: restocks, on: sku, within: {after: 1h}, type: left}
+        join: {left: baskets, right: restocks, on: {sku: "trim(code)"}, within: {after: 1h}, type: left}
         grace: 0s
         """,
     "metrics/bought_together.yaml": """
@@ -62,7 +63,7 @@ class Basket(NamedTuple):
 
 
 class Restock(NamedTuple):
-    sku: str
+    code: str
     at: datetime
 
 
@@ -75,11 +76,11 @@ BASKETS = [
     Basket("b4", ("apple", "plum"), BASE + timedelta(minutes=50)),
 ]
 RESTOCKS = [
-    Restock("apple", BASE + timedelta(minutes=50)),
-    Restock("fig", BASE + timedelta(minutes=5)),
+    Restock(" apple", BASE + timedelta(minutes=50)),
+    Restock("fig ", BASE + timedelta(minutes=5)),
     Restock("pear", BASE + timedelta(minutes=91)),
 ]
-LATE = Restock("plum", BASE + timedelta(minutes=110))
+LATE = Restock(" plum", BASE + timedelta(minutes=110))
 ITEMS = [(basket, place, sku) for basket in BASKETS for place, sku in enumerate(basket.skus)]
 
 
@@ -96,7 +97,11 @@ def of_sku(restocks: list[Restock]) -> dict[str | None, tuple[int, int]]:
     """By item, the rows, and those without a restock within an hour from it."""
     rows: dict[str | None, Counter[bool]] = {}
     for basket, _, sku in ITEMS:
-        met = [one for one in restocks if one.sku == sku and timedelta(0) <= one.at - basket.at <= timedelta(hours=1)]
+        met = [
+            one
+            for one in restocks
+            if one.code.strip() == sku and timedelta(0) <= one.at - basket.at <= timedelta(hours=1)
+        ]
         rows.setdefault(sku, Counter()).update([True] * len(met) or [False])
     return {sku: (met.total(), met[False]) for sku, met in rows.items()}
 
@@ -127,7 +132,7 @@ def test_elements_of_one_record_are_partners_and_each_is_decided_alone(kafka: st
     sent.send("restocks", ({**one._asdict(), "at": iso_text(one.at)} for one in RESTOCKS))
     times = [iso_text(BASE + timedelta(hours=6, seconds=second)) for second in range(6)]
     sent.send("baskets", ({"basket": "none", "skus": ["none"], "at": at} for at in times))
-    sent.send("restocks", ({"sku": "nothing", "at": at} for at in times))
+    sent.send("restocks", ({"code": "nothing", "at": at} for at in times))
     sent.drain()
     assert_exact(sent.project, RESTOCKS)
     sent.recompute()

@@ -230,6 +230,33 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path, paid: str, said: str) 
     assert len(str(refused.value).splitlines()) == 1
 
 
+def test_a_key_may_be_a_derived_field_or_an_expression(tmp_path: Path) -> None:
+    payment = dedent(FILES["sources/payment.yaml"]) + "derived: {id: cast(order_id AS bigint)}\n"
+    for number, key in enumerate(("{order_id: id}", "{trim(customer): trim(order_id)}", "{cast(amount AS int): id}")):
+        paid = FILES["sources/paid.yaml"].replace("{order_id: of_order}", key)
+        assert "paid" in declared(tmp_path / str(number), paid=paid, payment=payment).sources
+    paid = FILES["sources/paid.yaml"].replace("{order_id: of_order}", "{order_id: ids}")
+    with pytest.raises(
+        DeclarationError, match="got 'ids', which is no declared field of source 'payment' — did you mean 'id'"
+    ):
+        declared(tmp_path / "other", paid=paid, payment=payment)
+
+
+def test_what_a_key_is_computed_of_decides_about_pairs(tmp_path: Path) -> None:
+    paid = FILES["sources/paid.yaml"].replace("{order_id: of_order}", "{order_id: id}")
+    payment = dedent(FILES["sources/payment.yaml"]) + "derived: {id: of_order + 1}\n"
+    before = decoding_of(declared(tmp_path / "before", paid=paid, payment=payment).sources["paid"])
+    for number, (old, new, found) in enumerate(
+        [
+            ("of_order + 1", "of_order + 2", ["derived of source 'payment'"]),
+            ("of_order: long", "of_order: int", ["fields of source 'payment'"]),
+            ("paid: double", "paid: float", []),
+        ]
+    ):
+        changed = declared(tmp_path / str(number), paid=paid, payment=payment.replace(old, new))
+        assert find_other_derivation(before, decoding_of(changed.sources["paid"])) == found
+
+
 LEFT = "join: {left: order, right: payment, on: {order_id: of_order}, within: {before: 10m, after: 1h}, type: left}\n"
 
 
@@ -331,7 +358,7 @@ def test_inputs_that_explode_what_only_spark_knows_are_refused(tmp_path: Path, e
 def test_the_type_of_exploded_elements_decides_about_pairs(tmp_path: Path) -> None:
     before = decoding_of(declared(tmp_path / "before", order=LINES.replace("TYPE", "string")).sources["paid"])
     now = decoding_of(declared(tmp_path / "now", order=LINES.replace("TYPE", "long")).sources["paid"])
-    assert find_other_join(before, now) == ["fields of source 'order'"]
+    assert find_other_derivation(before, now) == ["fields of source 'order'"]
 
 
 def test_fields_of_both_that_would_have_one_name_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""What tasks cannot compute of the inputs of a join, without Spark."""
+
+from pathlib import Path
+
+import pytest
+
+from hourline_core.compute.joined_inputs import find_unfit_inputs
+from hourline_core.model import load_project
+from tests.support.project_files import write_project
+
+ORDERS = """\
+topic: orders
+fields: {number: long, email: string, tags: array<string>, at: timestamp, amount: double, order: long}
+event_time: at
+derived: {name: trim(email), tag: "element_at(tags, 1)", half: amount / 2}
+"""
+ALLOWED = "allowed are in a key declared and derived fields of source 'orders', and functions of them that DuckDB"
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("{email: name}", []),
+        ("{name: trim(email)}", []),
+        ("order", []),
+        ("{number: cast(number AS bigint)}", []),
+        ("{name: email, number: number + 1}", []),
+        ("{tag: email}", [(("on", "tag"), f"got 'tag', {ALLOWED}")]),
+        ("{email: md5(email)}", [(("on", "email"), f"got 'md5(email)', {ALLOWED}")]),
+        (
+            "{name: number}",
+            [
+                (
+                    ("on", "name"),
+                    "got 'name' of source 'orders', which is of type string, and 'number' of source 'orders', which is of "
+                    "type long; allowed are fields of the same type",
+                )
+            ],
+        ),
+        ("{half: half}", [(("on", "half"), "got fields of type double, allowed are string, int, long, boolean, date")]),
+        ("{emails(email): email}", [(("on", "emails(email)"), f"got 'emails(email)', {ALLOWED}")]),
+    ],
+)
+def test_a_key_is_refused_that_duckdb_does_not_compute_or_compare(
+    tmp_path: Path, key: str, told: list[tuple[tuple[str, ...], str]]
+) -> None:
+    joined = f"join: {{left: orders, right: {{source: orders, as: next}}, on: {key}, within: 1h}}\n"
+    files = {"hourline.yaml": "", "sources/orders.yaml": ORDERS, "sources/pairs.yaml": joined}
+    found = list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))
+    assert [place for place, _ in found] == [place for place, _ in told]
+    assert all(sentence.startswith(start) for (_, sentence), (_, start) in zip(found, told, strict=True))
+
+
+def test_an_element_of_an_array_is_a_key(tmp_path: Path) -> None:
+    joined = "join: {left: orders, right: {source: orders, as: next}, on: {tag: email}, within: 1h}\n"
+    orders = ORDERS.replace('tag: "element_at(tags, 1)", ', "")
+    files = {
+        "hourline.yaml": "",
+        "sources/orders.yaml": orders + "explode: {tag: tags}\n",
+        "sources/pairs.yaml": joined,
+    }
+    assert not list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))
+
+
+def test_an_input_that_is_both_sides_is_told_once(tmp_path: Path) -> None:
+    joined = "join: {left: orders, right: {source: orders, as: next}, on: email, within: 1h}\n"
+    orders = ORDERS + "id: md5(email)\n"
+    files = {"hourline.yaml": "", "sources/orders.yaml": orders, "sources/pairs.yaml": joined}
+    found = list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))
+    assert [place for place, _ in found] == [("left",)]
