@@ -306,6 +306,9 @@ def test_a_source_may_meet_itself_by_another_field_of_it() -> None:
     assert pairs == [(1, 2), (1, 2), (2, 1), (2, 1), (2, 2)]
     assert joined.null_keys == ({2: 1, 3: 1}, {})
     assert [row["r_v"] for row in rows_of(joined.unmatched)] == [3]
+    other_way = replace(plan, sides=(replace(left, key=["v"]), right), outer=(False, False))
+    joined = Joiner(connect(), other_way).join(Held(held, 0, 3), Held(held, 0, 3), passed)
+    assert joined.null_keys == ({}, {2: 1, 3: 1})
 
 
 def test_the_same_pairs_come_in_the_same_order_each_time() -> None:
