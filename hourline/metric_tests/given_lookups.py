@@ -25,7 +25,7 @@ def refuse_unfit_rows(project: Project, tests: Sequence[LoadedTest]) -> None:
         for name, rows in test.declared.lookups.items():
             try:
                 given = project.lookups[name].model_copy(update={**_OF_GIVEN, "table": "the given table"})
-                take_rows(given, _as_table(given, rows, test))
+                take_rows(given, [_as_table(given, rows, test)])
             except TableError as error:
                 mistakes.append(f"{test.place('lookups', name)}: lookups.{name}: {error}")
             except DeclarationError as error:

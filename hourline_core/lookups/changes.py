@@ -1,13 +1,14 @@
 """Finds the keys whose events meet other rows in one version of a lookup than in another, and at which event times."""
 
-from collections.abc import Collection, Iterator
-from itertools import groupby, pairwise
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, groupby, islice, pairwise
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 
-from hourline_core.lookups.join import EVER, NEVER, bound_of
+from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database
+from hourline_core.lookups.loaded import EVER, NEVER
 from hourline_core.lookups.rows import schema_of
 from hourline_core.model import Lookup
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
@@ -15,6 +16,7 @@ from hourline_core.sql.literals import identifier
 
 FIRST, END = f"{SCRATCH_PREFIX}first", f"{SCRATCH_PREFIX}end"
 """bigint: the event times of the change, in microseconds since 1970; the second one is exclusive."""
+_SIDE = f"{SCRATCH_PREFIX}side"
 _Row = tuple[int, int, str]
 """The validity of a row, and its values as text, in which NaN is equal to itself."""
 
@@ -24,61 +26,66 @@ def key_columns(lookup: Lookup) -> list[str]:
     return [f"{SCRATCH_PREFIX}key_{place}" for place in range(len(lookup.key))]
 
 
-def find_changes(lookup: Lookup, before: pa.Table, now: pa.Table, values: Collection[str]) -> pa.Table:
+def find_changes(
+    lookup: Lookup, before: pa.Table | ds.Dataset, now: pa.Table | ds.Dataset, values: Collection[str]
+) -> pa.Table:
     """The keys (``key_columns``), with FIRST and END, at which ``values``, columns of the lookup, differ between two
     versions, or of which one alone has a row. A key may have several spans.
     """
-    bounds = [name for name in (lookup.valid_from, lookup.valid_to) if name]
-    columns = list(dict.fromkeys([*lookup.key, *bounds, *values]))
-    before, now = before.select(columns), now.select(columns)
-    with duckdb.connect() as connection:
-        changed = _find_keys(connection, lookup, before, now)
-        if not lookup.is_valid_at_times:
-            spans = {FIRST: pa.repeat(EVER, changed.num_rows), END: pa.repeat(NEVER, changed.num_rows)}
-            return pa.table({**dict(zip(key_columns(lookup), changed.columns, strict=True)), **spans})
-        versions = [_rows_by_key(connection, lookup, rows, changed, values) for rows in (before, now)]
-    found = [
-        (*key, first, end)
-        for key in {**versions[0], **versions[1]}
-        for first, end in _find_spans(*(rows.get(key, []) for rows in versions))
-    ]
-    types = [schema_of(lookup).field(name).type for name in lookup.key]
-    names = [*key_columns(lookup), FIRST, END]
-    listed = zip(*found, strict=True) if found else [[] for _ in names]
-    arrays = [pa.array(list(one), of) for one, of in zip(listed, [*types, pa.int64(), pa.int64()], strict=True)]
-    return pa.table(arrays, names)
-
-
-def _find_keys(connection: duckdb.DuckDBPyConnection, lookup: Lookup, before: pa.Table, now: pa.Table) -> pa.Table:
-    """The keys of rows that one version alone has."""
-    connection.register("before", before)
-    connection.register("now", now)
-    keys = ", ".join(map(identifier, lookup.key))
-    rows = "(FROM before EXCEPT FROM now) UNION ALL (FROM now EXCEPT FROM before)"
-    return connection.execute(f"SELECT DISTINCT {keys} FROM ({rows}) ORDER BY ALL").to_arrow_table()
-
-
-def _rows_by_key(
-    connection: duckdb.DuckDBPyConnection, lookup: Lookup, rows: pa.Table, changed: pa.Table, values: Collection[str]
-) -> dict[tuple[Any, ...], list[_Row]]:
-    """The rows of the keys ``changed``, by key, in the order of their validity."""
-    bounds = {FIRST: bound_of(rows, lookup.valid_from, EVER), END: bound_of(rows, lookup.valid_to, NEVER)}
     names = key_columns(lookup)
-    read = pa.table(
-        {
-            **dict(zip(names, rows.select(list(lookup.key)).columns, strict=True)),
-            **bounds,
-            **{f"v{place}": rows[name] for place, name in enumerate(sorted(values))},
-        }
+    with limited_database() as database:
+        database.register("before", before)
+        database.register("now", now)
+        of_row = [f"{identifier(column)} AS {name}" for column, name in zip(lookup.key, names, strict=True)]
+        of_row.append(f"{_bound_sql(lookup.valid_from, EVER)} AS {FIRST}")
+        of_row.append(f"{_bound_sql(lookup.valid_to, NEVER)} AS {END}")
+        of_row += [f"{identifier(value)} AS v{place}" for place, value in enumerate(sorted(values))]
+        columns = ", ".join(of_row)
+        database.execute(f"""
+            CREATE VIEW versions AS
+            SELECT {columns}, 1 AS {_SIDE} FROM before UNION ALL SELECT {columns}, -1 FROM now""")
+        keys = ", ".join(names)
+        of_one = f"SELECT * EXCLUDE ({_SIDE}) FROM versions GROUP BY ALL HAVING sum({_SIDE}) <> 0"
+        database.execute(f"CREATE TABLE changed AS SELECT DISTINCT {keys} FROM ({of_one})")
+        if not lookup.is_valid_at_times:
+            spans = f"{_bound_sql(None, EVER)} AS {FIRST}, {_bound_sql(None, NEVER)} AS {END}"
+            return database.execute(f"SELECT *, {spans} FROM changed ORDER BY {keys}").to_arrow_table()
+        chosen = f"FROM versions SEMI JOIN changed USING ({keys}) ORDER BY {keys}, {FIRST}"
+        return _find_all_spans(lookup, database.execute(chosen).to_arrow_reader(ROWS_AT_ONCE))
+
+
+def _bound_sql(name: str | None, otherwise: int) -> str:
+    time = f"epoch_us({identifier(name)}::TIMESTAMPTZ)" if name else "NULL"
+    return f"coalesce({time}, '{otherwise}'::BIGINT)"  # As a number, the earliest one is too large before its minus.
+
+
+def _find_all_spans(lookup: Lookup, rows: Iterable[pa.RecordBatch]) -> pa.Table:
+    """The changes of the keys of ``rows``, which are sorted by key and validity, and are all that both versions have of
+    these keys.
+    """
+    keys = len(lookup.key)
+    types = [schema_of(lookup).field(name).type for name in lookup.key]
+    schema = pa.schema(list(zip([*key_columns(lookup), FIRST, END], [*types, pa.int64(), pa.int64()], strict=True)))
+    listed = chain.from_iterable(zip(*(column.to_pylist() for column in part.columns), strict=True) for part in rows)
+    found = (
+        (*key, first, end)
+        for key, of_key in groupby(listed, key=lambda row: row[:keys])
+        for first, end in _find_spans(*_by_side(row[keys:] for row in of_key))
     )
-    connection.register("read", read)
-    connection.register("changed", changed.rename_columns(names))
-    chosen = connection.execute(f"FROM read SEMI JOIN changed USING ({', '.join(names)}) ORDER BY ALL").to_arrow_table()
-    listed = ((row[: len(names)], row[len(names) :]) for row in zip(*(one.to_pylist() for one in chosen), strict=True))
-    return {
-        key: [(first, end, repr(of)) for _, (first, end, *of) in of_key]
-        for key, of_key in groupby(listed, key=lambda row: row[0])
-    }
+    parts = [schema.empty_table()]
+    while some := list(islice(found, ROWS_AT_ONCE)):
+        arrays = [pa.array(values, of.type) for values, of in zip(zip(*some, strict=True), schema, strict=True)]
+        parts.append(pa.table(arrays, schema=schema))
+    return pa.concat_tables(parts)
+
+
+def _by_side(rows: Iterable[tuple[Any, ...]]) -> tuple[list[_Row], list[_Row]]:
+    """The rows of one key in each of both versions."""
+    before: list[_Row] = []
+    now: list[_Row] = []
+    for first, end, *values, side in rows:
+        (before if side > 0 else now).append((first, end, repr(values)))
+    return before, now
 
 
 def _find_spans(before: list[_Row], now: list[_Row]) -> Iterator[tuple[int, int]]:

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hourline_core.ledger.layout import Layout
-from hourline_core.lookups.versions import read_version
+from hourline_core.lookups.loaded import LoadedLookup
+from hourline_core.lookups.stored import StoredLookup
+from hourline_core.lookups.versions import open_version, read_rows
 from hourline_core.model import Lookup
-from hourline_core.sql.literals import identifier
 
 _MOST_VERSIONS = 2
 """The number of versions of a lookup that a process holds: tasks of two micro-batches may run at once."""
@@ -23,12 +22,11 @@ _MOST_BYTES = 64 << 20
 """The maximum size of all versions of a lookup with ``used`` ones, if there are more: events of an hour may be of
 several.
 """
-_BYTES_OF_A_VERSION = 8 << 10
-"""The size of a version without rows. The objects of 100 small rows take more memory than their values."""
-_MOMENT = pa.timestamp("us", tz="UTC")
-Hashes = npt.NDArray[np.uint64]
-EVER, NEVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
-"""Bounds of validity that are null, in microseconds since 1970."""
+_MOST_ROWS = 1_000_000
+_MOST_FILE_BYTES = 64 << 20
+"""The maximum number of rows, and size of files, of a version that is loaded. Of a larger one, a process reads the rows
+of its events each time.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,84 +58,6 @@ class LookedUp(NamedTuple):
     """For each event, whether it has none."""
 
 
-class LoadedLookup:
-    """The rows of a lookup at one version, in memory. At most one of them fits an event."""
-
-    def __init__(self, lookup: Lookup, rows: pa.Table) -> None:
-        self.rows = rows.combine_chunks()
-        names = [f"k{place}" for place in range(len(lookup.key))]
-        columns = dict(zip(names, self.rows.select(list(lookup.key)).columns, strict=True))
-        self._at_times = lookup.is_valid_at_times
-        if self._at_times:
-            columns |= {
-                "first": bound_of(self.rows, lookup.valid_from, EVER),
-                "end": bound_of(self.rows, lookup.valid_to, NEVER),
-            }
-        self._keys = pa.table({**columns, "place": np.arange(self.rows.num_rows)})
-        with duckdb.connect() as connection:
-            hashes = _hash(connection, self._keys, len(names))
-        self._order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[self._order]
-        """The hashes of the keys, in order. Few events are compared with the rows of their hashes alone."""
-        equal = [f"e.{identifier(name)} = l.{identifier(name)}" for name in names]
-        valid = ["l.first <= e.at", "e.at < l.end"] if self._at_times else []
-        self.size = _BYTES_OF_A_VERSION + self.rows.nbytes + self._keys.nbytes + 2 * self._hashes.nbytes
-        """The memory that it takes, in bytes, or somewhat more: its keys may be those of the rows."""
-        self._sql = f"SELECT e.number, l.place FROM events e JOIN keys l ON {' AND '.join([*equal, *valid])}"
-
-    def find(
-        self, connection: duckdb.DuckDBPyConnection, keys: Sequence[pa.ChunkedArray], times: pa.ChunkedArray
-    ) -> pa.Array:
-        """For each event with ``keys`` and an event time, the place of its row. Null: it has none."""
-        columns = {f"k{place}": key for place, key in enumerate(keys)}
-        if self._at_times:
-            columns["at"] = times.cast(_MOMENT).cast(pa.int64())
-        events = pa.table({**columns, "number": np.arange(len(times))})
-        lookup = self._keys
-        if events.num_rows < lookup.num_rows:  # A pass over a million rows costs more than a small micro-batch.
-            lookup = lookup.take(self._rows_of(np.unique(_hash(connection, events, len(keys)))))
-        connection.register("events", events)
-        connection.register("keys", lookup)
-        try:
-            found = connection.execute(self._sql).to_arrow_table()
-        finally:
-            connection.unregister("keys")
-            connection.unregister("events")
-        # The join may give them in any order.
-        places = np.full(len(times), -1)
-        places[found["number"].to_numpy()] = found["place"].to_numpy()
-        return pa.array(places, mask=places < 0)
-
-    def _rows_of(self, hashes: Hashes) -> pa.Array:
-        """The places of the rows whose keys have these distinct hashes. Other keys may have one of them, too."""
-        first, end = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
-        counts = end - first
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        return pa.array(self._order[np.repeat(first, counts) + np.arange(counts.sum()) - before])
-
-
-def bound_of(rows: pa.Table, name: str | None, otherwise: int) -> pa.Array:
-    """A bound of validity of each row, in microseconds since 1970: the column ``name``, or ``otherwise``."""
-    if name is None:
-        return pa.repeat(pa.scalar(otherwise, pa.int64()), rows.num_rows)
-    return pc.fill_null(rows[name].cast(_MOMENT).cast(pa.int64()), otherwise)
-
-
-def _hash(connection: duckdb.DuckDBPyConnection, rows: pa.Table, keys: int) -> Hashes:
-    """A hash of the first columns of each row, which are ``keys``. Equal keys have equal ones, whatever the width of a
-    whole number.
-    """
-    columns = rows.columns[:keys]
-    wide = [column.cast(pa.int64()) if pa.types.is_integer(column.type) else column for column in columns]
-    names = rows.column_names[:keys]
-    connection.register("hashed", pa.table(wide, names))
-    try:
-        hashes = connection.execute(f"SELECT hash({', '.join(map(identifier, names))}) FROM hashed").to_arrow_table()
-        return np.asarray(hashes.column(0).to_numpy(), np.uint64)
-    finally:
-        connection.unregister("hashed")
-
-
 def look_up(
     connection: duckdb.DuckDBPyConnection,
     pinned: PinnedLookup,
@@ -167,30 +87,39 @@ def look_up(
 
 def _meet(
     connection: duckdb.DuckDBPyConnection,
-    loaded: LoadedLookup,
+    lookup: LoadedLookup | StoredLookup,
     columns: Sequence[str],
     keys: Sequence[pa.ChunkedArray],
     times: pa.ChunkedArray,
 ) -> LookedUp:
+    loaded = lookup.load(connection, columns, keys, times) if isinstance(lookup, StoredLookup) else lookup
     places = loaded.find(connection, keys, times)
     return LookedUp(loaded.rows.select(list(columns)).take(places), places.is_null())
 
 
-_LOADED: dict[tuple[str, str], OrderedDict[int, LoadedLookup]] = {}
+_LOADED: dict[tuple[str, str], OrderedDict[int, LoadedLookup | StoredLookup]] = {}
 """By the address of its table, and its declaration, the versions of a lookup that this process holds, the last one used
 at the end.
 """
 _LOCK = threading.Lock()
 
 
-def load(pinned: PinnedLookup) -> LoadedLookup:
+def open_lookup(pinned: PinnedLookup) -> LoadedLookup | StoredLookup:
+    """The lookup, loaded if it is small. Raises TableError if the version is no longer kept."""
+    table = open_version(pinned.layout, pinned.lookup, pinned.version)
+    added = pa.table(table.get_add_actions())
+    if sum(added["num_records"].to_pylist()) > _MOST_ROWS or sum(added["size_bytes"].to_pylist()) > _MOST_FILE_BYTES:
+        return StoredLookup(pinned.lookup, table)
+    return LoadedLookup(pinned.lookup, read_rows(table, pinned.lookup))
+
+
+def load(pinned: PinnedLookup) -> LoadedLookup | StoredLookup:
     """The lookup in this process, which keeps it. Raises TableError if the version is no longer kept."""
     lookup = pinned.lookup
     with _LOCK:
         versions = _LOADED.setdefault((pinned.layout.lookup(lookup), lookup.declaration), OrderedDict())
         if pinned.version not in versions:
-            rows = read_version(pinned.layout, lookup, pinned.version)
-            versions[pinned.version] = LoadedLookup(lookup, rows)
+            versions[pinned.version] = open_lookup(pinned)
             most_bytes = _MOST_BYTES if pinned.used else 0
             while len(versions) > _MOST_VERSIONS and sum(one.size for one in versions.values()) > most_bytes:
                 versions.popitem(last=False)

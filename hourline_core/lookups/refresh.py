@@ -43,8 +43,8 @@ def read_rows(project: Project, lookup: Lookup) -> LookupRows:
     """The rows of the table of a lookup, as it is now. Raises TableError."""
     if lookup.table_source:
         events, null_keys = read_source(project, lookup)
-        refuse_too_many(lookup, events)
-        return take_rows(lookup, events)._replace(null_keys=null_keys)
+        refuse_too_many(lookup, events.num_rows)
+        return take_rows(lookup, [events])._replace(null_keys=null_keys)
     found = take_rows(lookup, read_table(lookup, project.root, project.settings.storage_options))
     if not found.rows.num_rows and not lookup.allow_empty:
         raise TableError(

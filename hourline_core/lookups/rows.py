@@ -1,21 +1,25 @@
 """What a refresh takes of a table: typed and sorted rows, of which at most one fits an event."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from hourline_core.errors import TableError, did_you_mean
 from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, map_rows
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
+from hourline_core.sql.literals import identifier
 
 _MOMENT = pa.timestamp("us", tz="UTC")
 _EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_BOUND = f"{SCRATCH_PREFIX}bound"
+_PLACE = f"{SCRATCH_PREFIX}place"
 _MICROSECONDS_OF_DAY = 86_400_000_000
 _Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -24,7 +28,7 @@ class LookupRows(NamedTuple):
     """The rows of a lookup that events can find, and the number of those that none can."""
 
     rows: pa.Table
-    """Of ``schema_of``, sorted by the key and the first declared bound of validity."""
+    """Of ``schema_of``, sorted by the key and the first declared bound of validity. They are in a mapped file."""
     null_keys: int
     """The number of rows with a null in their key, which are left out."""
 
@@ -46,32 +50,65 @@ def refuse_missing(lookup: Lookup, there: Sequence[str]) -> None:
             raise TableError(f"{lookup.table} has no column '{name}'{did_you_mean(name, there)}")
 
 
-def take_rows(lookup: Lookup, read: pa.Table) -> LookupRows:
-    """The rows of ``read``, which has the declared columns with their names in the table.
+def take_rows(lookup: Lookup, read: Iterable[pa.Table]) -> LookupRows:
+    """The rows of ``read``, which are parts of a table in its order. They have the declared columns with their names in
+    the table.
 
     Raises TableError for a value of another type, a key that comes twice, and validities that are empty or overlap.
     """
-    columns = {name: _cast(lookup, name, read[of]) for name, of in lookup.names_in_table.items()}
-    rows = pa.table(columns, schema=schema_of(lookup))
-    has_key = np.ones(rows.num_rows, np.bool_)
-    for name in lookup.key:
-        has_key &= rows[name].is_valid().to_numpy()
-    found = rows.filter(pa.array(has_key))
-    # Sorting keeps the order of rows that are equal. A bound that is null stands for the earliest time.
-    sorting = {name: found[name] for name in lookup.key}
-    if lookup.is_valid_at_times:
-        bound = found[lookup.valid_from or lookup.valid_to].cast(_MOMENT).cast(pa.int64())
-        sorting[_BOUND] = pc.fill_null(bound, _EVER)
-    found = found.take(pc.sort_indices(pa.table(sorting), [(name, "ascending") for name in sorting])).combine_chunks()
-    found = _without_overlap(lookup, found) if lookup.is_valid_at_times else _without_duplicates(lookup, found)
-    return LookupRows(found, int(rows.num_rows - has_key.sum()))
+    schema, null_keys = schema_of(lookup), 0
+    with limited_database() as database:
+        database.register("part", schema.empty_table())
+        database.execute(f"CREATE TABLE found AS SELECT *, 0::BIGINT AS {_PLACE} FROM part")
+        count = 0
+        for part in read:
+            columns = {name: _cast(lookup, name, part[of]) for name, of in lookup.names_in_table.items()}
+            has_key = np.ones(part.num_rows, np.bool_)
+            for name in lookup.key:
+                has_key &= columns[name].is_valid().to_numpy()
+            null_keys += int(part.num_rows - has_key.sum())
+            places = pa.array(np.arange(count, count + part.num_rows))
+            rows = pa.table(columns, schema=schema).append_column(_PLACE, places)
+            database.register("part", rows.filter(pa.array(has_key)))
+            database.execute("INSERT INTO found FROM part")
+            count += part.num_rows
+        return LookupRows(map_rows(schema, _check(lookup, _sort(lookup, database))), null_keys)
 
 
-def is_same(one: pa.Table, other: pa.Table) -> bool:
-    """Whether two tables have the same rows in the same order. NaN is equal to itself."""
-    if one.schema.names != other.schema.names or one.num_rows != other.num_rows:
+def _sort(lookup: Lookup, database: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
+    """The rows of ``found``, in parts."""
+    order = [identifier(name) for name in lookup.key]
+    if lookup.is_valid_at_times:  # A bound that is null stands for the earliest time.
+        order.append(f"{identifier(str(lookup.valid_from or lookup.valid_to))} NULLS FIRST")
+    # Of several rows with a key, the last one counts.
+    order.append(f"{_PLACE} DESC" if lookup.on_duplicate == "first" else _PLACE)
+    found = database.execute(f"SELECT * EXCLUDE ({_PLACE}) FROM found ORDER BY {', '.join(order)}")
+    return (pa.Table.from_batches([batch]).cast(schema_of(lookup)) for batch in found.to_arrow_reader(ROWS_AT_ONCE))
+
+
+def _check(lookup: Lookup, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The sorted rows of ``parts`` that count. Raises TableError as ``take_rows`` does."""
+    check = _without_overlap if lookup.is_valid_at_times else _without_duplicates
+    held = schema_of(lookup).empty_table()
+    for part in filter(len, parts):
+        rows = check(lookup, pa.concat_tables([held, part]).combine_chunks())
+        # The next part may have another row of the last key.
+        yield rows.slice(0, rows.num_rows - 1)
+        held = rows.slice(rows.num_rows - 1)
+    yield held
+
+
+def is_same(rows: pa.Table, stored: ds.Dataset) -> bool:
+    """Whether ``rows`` are those that are ``stored``, in the same order. NaN is equal to itself."""
+    if rows.schema.names != stored.schema.names or rows.num_rows != stored.count_rows():
         return False
-    return all(_bits(a).equals(_bits(b)) for a, b in zip(one.columns, other.columns, strict=True))
+    place = 0
+    for batch in stored.to_batches(use_threads=False):
+        part, of = pa.Table.from_batches([batch]), rows.slice(place, batch.num_rows)
+        if not all(_bits(one).equals(_bits(other)) for one, other in zip(part.columns, of.columns, strict=True)):
+            return False
+        place += batch.num_rows
+    return True
 
 
 def _bits(column: pa.ChunkedArray) -> pa.Array:
@@ -165,9 +202,7 @@ def _without_duplicates(lookup: Lookup, rows: pa.Table) -> pa.Table:
         raise TableError(
             f"{lookup.table} has several rows of {key}, allowed is one for each key: delete the others{ways}"
         )
-    edge = np.zeros(1, np.bool_)
-    keep = np.append(edge, same) if lookup.on_duplicate == "first" else np.append(same, edge)
-    return rows.filter(pa.array(~keep))
+    return rows.filter(pa.array(~np.append(same, False)))
 
 
 def _without_overlap(lookup: Lookup, rows: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from pyarrow.fs import FileType
 
@@ -19,10 +20,11 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.lookups.rows import is_same, schema_of
 from hourline_core.model import Lookup
 from hourline_core.model.times import duration_text
-from hourline_core.storage import commits
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.data_files import file_system
-from hourline_core.storage.opening import exists, open_table
+from hourline_core.storage.new_files import NewFileWriter, overwrite_files
+from hourline_core.storage.opening import Table, exists, open_table
+from hourline_core.storage.statistics import ROWS_IN_GROUP
 from hourline_core.storage.vacuum import list_vacuumable, vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
 
@@ -74,8 +76,27 @@ def find_version_at(layout: Layout, lookup: Lookup, moment: datetime) -> LookupV
 
 
 def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
-    """The rows of a version, sorted. A column that was declared since is null. Raises TableError if it is no longer
-    kept, or was read by a declaration with other keys or types.
+    """The rows of a version, sorted. A column that was declared since is null. Raises TableError as ``open_version``
+    does.
+    """
+    return read_rows(open_version(layout, lookup, number), lookup)
+
+
+def scan_version(layout: Layout, lookup: Lookup, number: int) -> ds.Dataset:
+    """The same, but its rows are not read yet."""
+    return open_version(layout, lookup, number).to_pyarrow_dataset(schema=schema_of(lookup))
+
+
+def read_rows(table: Table, lookup: Lookup) -> pa.Table:
+    """The rows of the version that ``table`` is open at. Raises TableError."""
+    rows, declared = table.to_pyarrow_table(), schema_of(lookup)
+    there = [rows[of.name] if of.name in rows.column_names else pa.nulls(rows.num_rows, of.type) for of in declared]
+    return pa.table(there, declared.names).cast(declared)
+
+
+def open_version(layout: Layout, lookup: Lookup, number: int) -> Table:
+    """The table at a version. Raises TableError if its rows are no longer kept, or were read by a declaration with
+    other keys or types.
     """
     table = open_table(layout.lookup(lookup), layout.storage_options, number)
     if not _is_readable(table, lookup, number):
@@ -83,16 +104,18 @@ def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
             f"version {number} of lookup '{lookup.name}' was read by another declaration: its key, validity or types "
             f"are not those of lookups/{lookup.name}.yaml"
         )
+    refuse_deleted(table, lookup)
+    return table
+
+
+def refuse_deleted(table: DeltaTable, lookup: Lookup) -> None:
+    """Raise TableError if a vacuum has deleted files of the version that ``table`` is open at."""
     if not _is_whole(table):
         kept = duration_text(lookup.kept_for) if lookup.kept_for else "for ever"
         raise TableError(
-            f"version {number} of lookup '{lookup.name}' is no longer kept: `keep` in lookups/{lookup.name}.yaml says "
-            f"how long (now {kept}); a recompute of its hours uses the newest version"
+            f"version {table.version()} of lookup '{lookup.name}' is no longer kept: `keep` in "
+            f"lookups/{lookup.name}.yaml says how long (now {kept}); a recompute of its hours uses the newest version"
         )
-    rows = table.to_pyarrow_table()
-    declared = schema_of(lookup)
-    there = [rows[of.name] if of.name in rows.column_names else pa.nulls(rows.num_rows, of.type) for of in declared]
-    return pa.table(there, declared.names).cast(declared)
 
 
 def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
@@ -140,13 +163,14 @@ def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.T
     # Files that another declaration has replaced count as unused since then, so a vacuum would delete them.
     is_last = newest is not None and newest.number == _last_content(table)
     is_there = newest is not None and is_last and is_kept(layout, lookup, newest.number)
-    if newest and is_there and is_same(read_version(layout, lookup, newest.number), rows):
+    if newest and is_there and is_same(rows, scan_version(layout, lookup, newest.number)):
         return newest
+    file = NewFileWriter(layout.lookup(lookup), layout.storage_options, "lookups", rows)
+    for first in range(0, rows.num_rows, ROWS_IN_GROUP):  # in one file, so that they stay sorted
+        file.write(rows.slice(first, ROWS_IN_GROUP))
     number = table.version() + 1
     said = {"rows": rows.num_rows, "declaration": lookup.declaration}
-    commits.overwrite(
-        table, rows, None, said, writers=[_content(lookup), _meaning(lookup)], sequence=number, replaces_columns=True
-    )
+    overwrite_files(table, [file.close()], rows.schema, said, [_content(lookup), _meaning(lookup)], number)
     committed = _newest(table, lookup)
     assert committed, "it has just been committed"
     if lookup.kept_for is not None:

@@ -76,12 +76,9 @@ def overwrite(
     seen: Mapping[str, int] = NO_VERSIONS,
     writers: Sequence[str] = (),
     sequence: int = 0,
-    *,
-    replaces_columns: bool = False,
 ) -> None:
     """Replace the rows that fulfil ``predicate`` (None: all) by ``rows``, which keep their order. ``seen``,
-    ``writers``, ``sequence`` and errors are as in ``append``. ``replaces_columns``: the table has those of
-    ``rows`` then.
+    ``writers``, ``sequence`` and errors are as in ``append``.
     """
     properties = commit_properties(
         metadata, [*(Transaction(writer, sequence) for writer in writers), *transactions(seen)]
@@ -91,7 +88,6 @@ def overwrite(
             table,
             rows.combine_chunks(),  # delta-rs writes several pieces in any order
             mode="overwrite",
-            schema_mode="overwrite" if replaces_columns else None,
             predicate=predicate,
             commit_properties=properties,
             writer_properties=writer_properties(rows.schema, ROWS_IN_GROUP),

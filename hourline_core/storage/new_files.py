@@ -15,7 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction
 
 from hourline_core.errors import TableError
@@ -97,6 +97,30 @@ def append_files(
     Raises TableError if one of the files is gone: maintenance deletes files that no commit has named for hours, as
     while the machine slept.
     """
+    _commit(table, files, "append", None, commit_properties(metadata, _recorded(writers, sequence)))
+
+
+def overwrite_files(
+    table: DeltaTable,
+    files: Sequence[NewFile],
+    schema: pa.Schema,
+    metadata: Mapping[str, Any],
+    writers: Sequence[str] = (),
+    sequence: int = 0,
+) -> None:
+    """Replace all rows by those of ``files``. The table has the columns of ``schema`` then. The rest is as in
+    ``append_files``.
+    """
+    _commit(table, files, "overwrite", schema, commit_properties(metadata, _recorded(writers, sequence)))
+
+
+def _recorded(writers: Sequence[str], sequence: int) -> list[Transaction]:
+    return [Transaction(writer, sequence) for writer in writers]
+
+
+def _commit(
+    table: DeltaTable, files: Sequence[NewFile], mode: str, schema: pa.Schema | None, properties: CommitProperties
+) -> None:
     sizes = {info.path: info.size for info in file_system(table).get_file_info([file.path for file in files])}
     for file in files:
         if sizes.get(file.path) != file.size:
@@ -106,15 +130,14 @@ def append_files(
             )
     now = int(time.time() * 1000)
     actions = [AddAction(file.path, file.size, {}, now, True, file.statistics) for file in files]
-    recorded = [Transaction(writer, sequence) for writer in writers]
     following = table.version() + 1
-    with durable_step("append", table):
+    with durable_step(mode, table):
         table.create_write_transaction(
             actions,  # type: ignore[arg-type] # The type of the list is not covariant.
-            "append",
-            table.schema(),
-            commit_properties=commit_properties(metadata, recorded),
-            post_commithook_properties=LOG_KEPT,
+            mode,
+            table.schema() if schema is None else schema,
+            commit_properties=properties,
+            post_commithook_properties=LOG_KEPT if mode == "append" else None,
         )
         # delta-rs leaves the handle at the version before. A commit of another process must still be noticed.
         table.load_as_version(following)

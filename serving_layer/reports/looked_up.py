@@ -11,9 +11,10 @@ from hourline_core.compute.native_expressions import translate
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
-from hourline_core.lookups.join import LoadedLookup, PinnedLookup
+from hourline_core.lookups.join import PinnedLookup, open_lookup
+from hourline_core.lookups.loaded import LoadedLookup
 from hourline_core.lookups.pinning import pin_recorded, versions_of
-from hourline_core.lookups.versions import read_version
+from hourline_core.lookups.stored import StoredLookup
 from hourline_core.model import Lookup, Source
 from hourline_core.model.scratch_columns import EVENT_TIME
 from hourline_core.sql.literals import identifier, literal
@@ -161,18 +162,19 @@ def _meet(
 ) -> pa.Table:
     """``asked`` with the row of each, the version that was used, and why it has none."""
     pinned = pin_recorded(source, layout, {} if recorded is None else {lookup.name: recorded}).get(lookup.name)
-    rows = _read(pinned)
+    opened = _open(pinned)
     keys = _places(lookup)
     has_null = " OR ".join(f"{key} IS NULL" for key in keys)
     number = "NULL::BIGINT" if pinned is None else str(pinned.version)
     connection.register("asked", asked)
-    if rows is None:
+    if opened is None:
         why = f"if({has_null}, 'null key', 'version not kept')"
         query = f"SELECT * EXCLUDE (version), {number} AS version, NULL AS row, {why} AS missed FROM asked"
         return connection.execute(query).to_arrow_table()
-    loaded = LoadedLookup(lookup, rows)
+    of_keys = asked.select(keys).columns
+    loaded = opened.load(connection, list(lookup.columns), of_keys) if isinstance(opened, StoredLookup) else opened
     # The same code as in both layers finds the rows.
-    places = loaded.find(connection, asked.select(keys).columns, asked["at"])
+    places = loaded.find(connection, of_keys, asked["at"])
     connection.register("placed", asked.append_column("place", pa.chunked_array([places])))
     of_row = ", ".join(f"{identifier(column)} := {identifier(column)}::VARCHAR" for column in lookup.columns)
     connection.register("rows", loaded.rows.append_column("place", pa.array(range(loaded.rows.num_rows), pa.int64())))
@@ -187,9 +189,9 @@ def _meet(
         LEFT JOIN (SELECT place, struct_pack({of_row}) AS row FROM rows) r ON r.place = p.place""").to_arrow_table()
 
 
-def _read(pinned: PinnedLookup | None) -> pa.Table | None:
+def _open(pinned: PinnedLookup | None) -> LoadedLookup | StoredLookup | None:
     try:
-        return read_version(pinned.layout, pinned.lookup, pinned.version) if pinned else None
+        return open_lookup(pinned) if pinned else None
     except TableError:
         return None
 

@@ -22,7 +22,7 @@ def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
     before: list[dict[str, Any]], now: list[dict[str, Any]], lookup: Lookup, values: tuple[str, ...]
 ) -> None:
     try:
-        earlier, later = (take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows for rows in (before, now))
+        earlier, later = (take_rows(lookup, [pa.Table.from_pylist(rows, READ)]).rows for rows in (before, now))
     except TableError:
         return
     changed = find_changes(lookup, earlier, later, values).to_pylist()

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -17,13 +18,16 @@ from hourline_core.compute.native_expressions import translate
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import join
-from hourline_core.lookups.join import LoadedLookup, PinnedLookup
+from hourline_core.lookups.join import PinnedLookup
+from hourline_core.lookups.loaded import LoadedLookup
 from hourline_core.lookups.rows import take_rows
 from hourline_core.lookups.versions import commit_version, open_versions
 from hourline_core.model import Lookup, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, SEQUENCE
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
+BOUNDS = [-1, 1_000_000]
+"""The maximum numbers of rows that are loaded: none, or all."""
 EVENTS = pa.schema({"kind": pa.string(), "size": pa.int32(), EVENT_TIME: MOMENT, SEQUENCE: pa.int64()})
 
 events = st.lists(
@@ -51,18 +55,20 @@ def sold(lookup: Lookup) -> Source:
     return Source.model_validate(declared).bind_lookups({"price": lookup})
 
 
+@pytest.mark.parametrize("most_rows", BOUNDS)
 @settings(max_examples=50)
 @given(prices, events, st.sampled_from([LATEST, PRICE]))
 def test_each_event_finds_the_row_that_a_naive_pass_finds(
-    rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup
+    most_rows: int, rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup
 ) -> None:
     try:
-        found = look_up([rows], sales, lookup)
+        found = look_up([rows], sales, lookup, most_rows)
     except TableError:
         return
     assert found == expected(rows, sales, lookup)
 
 
+@pytest.mark.parametrize("most_rows", BOUNDS)
 @settings(max_examples=50)
 @given(
     st.lists(prices, min_size=3, max_size=3),
@@ -71,13 +77,14 @@ def test_each_event_finds_the_row_that_a_naive_pass_finds(
     st.sampled_from([LATEST, PRICE]),
 )
 def test_each_event_finds_the_row_in_the_version_that_its_micro_batch_used(
+    most_rows: int,
     versions: list[list[dict[str, Any]]],
     used: list[tuple[int, int]],
     sales: list[dict[str, Any]],
     lookup: Lookup,
 ) -> None:
     try:
-        found = look_up(versions, sales, lookup, used)
+        found = look_up(versions, sales, lookup, most_rows, used)
     except TableError:
         return
     wanted = []
@@ -87,8 +94,9 @@ def test_each_event_finds_the_row_in_the_version_that_its_micro_batch_used(
     assert found == wanted
 
 
+@pytest.mark.parametrize("most_rows", BOUNDS)
 @pytest.mark.parametrize("at_once", [3, 200])
-def test_few_and_many_events_find_the_rows_that_are_valid_at_their_times(at_once: int) -> None:
+def test_few_and_many_events_find_the_rows_that_are_valid_at_their_times(at_once: int, most_rows: int) -> None:
     bounds = [None, START, START + timedelta(days=2), None]
     rows = [
         {"k": kind, "l": size, "since": since, "until": until, "v": number}
@@ -104,28 +112,36 @@ def test_few_and_many_events_find_the_rows_that_are_valid_at_their_times(at_once
     ]
     for first in range(0, len(sales), at_once):
         some = sales[first : first + at_once]
-        assert look_up([rows], some, PRICE) == expected(rows, some, PRICE)
+        assert look_up([rows], some, PRICE, most_rows) == expected(rows, some, PRICE)
 
 
 def look_up(
     versions: Sequence[list[dict[str, Any]]],
     sales: list[dict[str, Any]],
     lookup: Lookup,
+    most_rows: int,
     used: Sequence[tuple[int, int]] = (),
 ) -> list[dict[str, Any]]:
     """What the expressions give for ``sales``. Raises TableError for rows that are refused. The newest of ``versions``
-    is the last one.
+    is the last one. Those with more than ``most_rows`` rows are not loaded.
     """
-    loaded = [LoadedLookup(lookup, take_rows(lookup, pa.Table.from_pylist(rows, READ)).rows) for rows in versions]
+    taken = [take_rows(lookup, [pa.Table.from_pylist(rows, READ)]).rows for rows in versions]
     source = sold(lookup)
     expressions = {"mine": translate(source, "Price.v"), "same": translate(source, "other.V < 5")}
     assert [of.type for of in expressions.values() if of] == ["bigint", "boolean"]
     found = native_lookups(source, [of.sql for of in expressions.values() if of])
     assert found is not None
-    with duckdb.connect() as connection, pytest.MonkeyPatch.context() as patch:
+    with (
+        duckdb.connect() as connection,
+        pytest.MonkeyPatch.context() as patch,
+        TemporaryDirectory() as folder,
+    ):
         connection.execute("SET TimeZone = 'UTC'")
-        patch.setattr(join, "load", lambda pinned: loaded[pinned.version])
-        pinned = {"price": PinnedLookup(lookup, Layout("nowhere"), len(versions) - 1, tuple(used))}
+        patch.setattr(join, "_MOST_ROWS", most_rows)
+        layout = Layout(folder)
+        numbers = [commit_version(layout, lookup, open_versions(layout, lookup), rows).number for rows in taken]
+        kept = tuple((last, numbers[version]) for last, version in used)
+        pinned = {"price": PinnedLookup(lookup, layout, numbers[-1], kept)}
         added = add_lookup_columns(connection, pa.Table.from_pylist(sales, EVENTS), found, pinned)
         connection.register("added", added)
         selected = ", ".join(f"{of.sql} AS {name}" for name, of in expressions.items() if of)
@@ -184,7 +200,7 @@ def test_two_versions_of_a_lookup_are_held_and_more_if_events_keep_theirs_and_th
     for value in range(3):
         row = {"k": "a", "l": 1, "since": None, "until": None, "v": value}
         commit_version(
-            layout, LATEST, open_versions(layout, LATEST), take_rows(LATEST, pa.Table.from_pylist([row], READ)).rows
+            layout, LATEST, open_versions(layout, LATEST), take_rows(LATEST, [pa.Table.from_pylist([row], READ)]).rows
         )
     used = ((1, 1), (2, 2))
     kept = [PinnedLookup(LATEST, layout, version, used) for version in (1, 2, 3)]
@@ -198,7 +214,7 @@ def test_two_versions_of_a_lookup_are_held_and_more_if_events_keep_theirs_and_th
 
 def assert_two_are_held(pinned: Sequence[PinnedLookup]) -> None:
     loaded = [join.load(one) for one in pinned]
-    assert [one.rows["v"].to_pylist() for one in loaded] == [[0], [1], [2]]
+    assert [one.rows["v"].to_pylist() for one in loaded if isinstance(one, LoadedLookup)] == [[0], [1], [2]]
     assert join.load(pinned[2]) is loaded[2]
     assert join.load(pinned[1]) is loaded[1]
     assert join.load(pinned[0]) is not loaded[0]

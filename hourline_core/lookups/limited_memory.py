@@ -1,0 +1,41 @@
+"""Works on the rows of a lookup, which may be more than fit in memory. What does not fit is in temporary files."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+_MEMORY = "512MB"
+"""The memory of DuckDB. A refresh must leave memory for the layers."""
+_THREADS = 2
+"""Each one needs a part of the memory."""
+ROWS_AT_ONCE = 12 * 8192
+"""The number of rows that are held as Arrow columns at once."""
+
+
+@contextmanager
+def limited_database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB with times in UTC. Beyond its memory, it works in the system's temporary folder."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hourline-lookup-") as folder,
+        duckdb.connect(
+            config={"memory_limit": _MEMORY, "threads": _THREADS, "temp_directory": str(Path(folder) / "spilled")}
+        ) as database,
+    ):
+        database.execute("SET TimeZone = 'UTC'")
+        yield database
+
+
+def map_rows(schema: pa.Schema, parts: Iterable[pa.Table]) -> pa.Table:
+    """The rows of ``parts`` in a file that is mapped into memory, so that the system can take its pages back. The file
+    has no name any more, and ends with the table.
+    """
+    with tempfile.NamedTemporaryFile(prefix="hourline-lookup-") as file:
+        with pa.ipc.new_file(file, schema) as writer:
+            for part in parts:
+                writer.write_table(part)
+        file.flush()
+        return pa.ipc.open_file(pa.memory_map(file.name)).read_all()

@@ -1,0 +1,116 @@
+"""The rows of a lookup that stay in their files are those that events find in memory."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups import join, stored
+from hourline_core.lookups.join import PinnedLookup, look_up
+from hourline_core.lookups.rows import take_rows
+from hourline_core.lookups.versions import commit_version, open_versions
+from hourline_core.model import Lookup
+from hourline_core.storage.opening import open_table
+
+START = datetime(2026, 3, 2, tzinfo=UTC)
+ROWS = 40_000
+"""Five groups of rows in a file."""
+KEYS: dict[str, Callable[[int], Any]] = {
+    "string": lambda number: f"customer-{number:06}",
+    "int": lambda number: number - ROWS // 2,
+    "long": lambda number: number << 20,
+    "date": lambda number: date(1990, 1, 1) + timedelta(days=number),
+    "timestamp": lambda number: START + timedelta(microseconds=number),
+}
+
+
+def declare(of: str, **settings: Any) -> Lookup:
+    columns = {"k": of, "part": "boolean", "v": "long"}
+    return Lookup.model_validate(
+        {"name": "x", "table": "x.parquet", "key": ["k", "part"], "columns": columns, **settings}
+    )
+
+
+def commit(folder: Path, lookup: Lookup) -> PinnedLookup:
+    """Each third number is a key."""
+    numbers = range(0, 3 * ROWS, 3)
+    read = pa.table(
+        {
+            "k": pa.array(map(KEYS[lookup.columns["k"].type], numbers), type_of_key(lookup)),
+            "part": [number % 2 == 0 for number in numbers],
+            "v": numbers,
+        }
+    )
+    layout = Layout(str(folder))
+    version = commit_version(layout, lookup, open_versions(layout, lookup), take_rows(lookup, [read]).rows)
+    return PinnedLookup(lookup, layout, version.number)
+
+
+def type_of_key(lookup: Lookup) -> pa.DataType:
+    types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "date": pa.date32()}
+    return types.get(lookup.columns["k"].type, pa.timestamp("us", tz="UTC"))
+
+
+def values_of(pinned: PinnedLookup, numbers: list[int], of: pa.DataType) -> list[int | None]:
+    """What events with the keys of ``numbers`` meet."""
+    kind = pinned.lookup.columns["k"].type
+    keys = [pa.chunked_array([pa.array(map(KEYS[kind], numbers), of)])]
+    keys.append(pa.chunked_array([[number % 2 == 0 for number in numbers]]))
+    times = pa.chunked_array([[START] * len(numbers)], pa.timestamp("us", tz="UTC"))
+    with duckdb.connect() as connection:
+        met = look_up(connection, pinned, ["v"], keys, times)
+    assert met.has_no_row.to_pylist() == [value is None for value in met.columns["v"].to_pylist()]
+    values: list[int | None] = met.columns["v"].to_pylist()
+    return values
+
+
+@pytest.mark.parametrize("most_compared", [0, 2_000])
+@pytest.mark.parametrize("kind", KEYS)
+def test_few_and_many_events_find_rows_in_all_groups(
+    kind: str, most_compared: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "_MOST_ROWS", 0)
+    monkeypatch.setattr(stored, "_MOST_COMPARED", most_compared)
+    pinned = commit(tmp_path, declare(kind))
+    for step in (7, 9_973):
+        numbers = list(range(-step, 3 * ROWS + step, step))
+        found = values_of(pinned, numbers, type_of_key(pinned.lookup))
+        assert found == [number if number % 3 == 0 and 0 <= number < 3 * ROWS else None for number in numbers]
+
+
+def test_keys_of_another_width_find_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "_MOST_ROWS", 0)
+    pinned = commit(tmp_path, declare("int"))
+    beyond = (1 << 40) + ROWS // 2
+    assert values_of(pinned, [3, beyond, 9], pa.int64()) == [3, None, 9]
+
+
+def test_a_column_that_was_declared_since_is_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "_MOST_ROWS", 0)
+    pinned = commit(tmp_path, declare("long"))
+    columns = {"k": "long", "part": "boolean", "v": "long", "new": "decimal(9,2)"}
+    wider = PinnedLookup(declare("long", columns=columns), pinned.layout, pinned.version)
+    times = pa.chunked_array([[START]], pa.timestamp("us", tz="UTC"))
+    keys = [pa.chunked_array([[9 << 20]]), pa.chunked_array([[False]])]
+    with duckdb.connect() as connection:
+        met = look_up(connection, wider, ["v", "new"], keys, times)
+    assert met.columns.to_pylist() == [{"v": 9, "new": None}]
+    assert met.columns["new"].type == pa.decimal128(9, 2)
+
+
+def test_a_version_that_is_deleted_meanwhile_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "_MOST_ROWS", 0)
+    pinned = commit(tmp_path, declare("long"))
+    assert values_of(pinned, [3], pa.int64()) == [3]
+    for file in open_table(pinned.layout.lookup(pinned.lookup), {}).file_uris():
+        Path(file).unlink()
+    with pytest.raises(TableError, match="version 1 of lookup 'x' is no longer kept"):
+        values_of(pinned, [3], pa.int64())
