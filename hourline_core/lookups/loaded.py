@@ -1,6 +1,7 @@
 """The rows of a lookup at one version, in memory."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import duckdb
 import numpy as np
@@ -26,21 +27,16 @@ class LoadedLookup:
         self.rows = rows.combine_chunks()
         names = [f"k{place}" for place in range(len(lookup.key))]
         columns = dict(zip(names, self.rows.select(list(lookup.key)).columns, strict=True))
-        self._at_times = lookup.is_valid_at_times
+        self._key_columns, self._at_times = len(names), lookup.is_valid_at_times
         if self._at_times:
             columns |= {
                 "first": _bound_of(self.rows, lookup.valid_from, EVER),
                 "end": _bound_of(self.rows, lookup.valid_to, NEVER),
             }
         self._keys = pa.table({**columns, "place": np.arange(self.rows.num_rows)})
-        with duckdb.connect() as connection:
-            hashes = _hash(connection, self._keys, len(names))
-        self._order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[self._order]
-        """The hashes of the keys, in order. Few events are compared with the rows of their hashes alone."""
         equal = [f"e.{identifier(name)} = l.{identifier(name)}" for name in names]
         valid = ["l.first <= e.at", "e.at < l.end"] if self._at_times else []
-        self.size = BYTES_OF_A_VERSION + self.rows.nbytes + self._keys.nbytes + 2 * self._hashes.nbytes
+        self.size = BYTES_OF_A_VERSION + self.rows.nbytes + self._keys.nbytes + 16 * self.rows.num_rows
         """The memory that it takes, in bytes, or somewhat more: its keys may be those of the rows."""
         self._sql = f"SELECT e.number, l.place FROM events e JOIN keys l ON {' AND '.join([*equal, *valid])}"
 
@@ -67,12 +63,23 @@ class LoadedLookup:
         places[found["number"].to_numpy()] = found["place"].to_numpy()
         return pa.array(places, mask=places < 0)
 
+    @cached_property
+    def _sorted_hashes(self) -> tuple[npt.NDArray[np.int64], Hashes]:
+        """The hashes of the keys, in order, after the places of their rows. Few events are compared with the rows of
+        their hashes alone.
+        """
+        with duckdb.connect() as connection:
+            hashes = _hash(connection, self._keys, self._key_columns)
+        order = np.argsort(hashes, kind="stable")
+        return order, hashes[order]
+
     def _rows_of(self, hashes: Hashes) -> pa.Array:
         """The places of the rows whose keys have these distinct hashes. Other keys may have one of them, too."""
-        first, end = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
+        order, there = self._sorted_hashes
+        first, end = (np.searchsorted(there, hashes, side) for side in ("left", "right"))
         counts = end - first
         before = np.repeat(np.cumsum(counts) - counts, counts)
-        return pa.array(self._order[np.repeat(first, counts) + np.arange(counts.sum()) - before])
+        return pa.array(order[np.repeat(first, counts) + np.arange(counts.sum()) - before])
 
 
 def _bound_of(rows: pa.Table, name: str | None, otherwise: int) -> pa.Array:

@@ -29,6 +29,7 @@ _KEY_TYPES = ("string", "int", "long", "boolean", "date", "timestamp")
 """The types whose values each engine compares alike."""
 _COLUMN_TYPES = (*(name for name in SPARK_TYPES if name != "json"), "decimal(p,s)")
 _SHORTEST = timedelta(seconds=1)
+_MOST_HELD = 5_000_000
 _SOURCE = "source:"
 _KEPT = timedelta(days=7)
 _POSTGRESQL = "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"
@@ -170,7 +171,9 @@ class Lookup(Declaration):
     """
 
     most_rows: Annotated[int, pydantic.Field(ge=1)] = 1_000_000
-    """The maximum number of rows. If the table has more, the refresh is refused."""
+    """The maximum number of rows. If the table has more, the refresh is refused. At most 5000000 for PostgreSQL and a
+    source, whose rows a refresh holds in memory.
+    """
 
     allow_empty: bool = False
     """Whether the table may have no row with a key. Otherwise a refresh without one is refused, as a broken file is."""
@@ -268,6 +271,12 @@ class Lookup(Declaration):
             raise refuse(
                 f"got {self.on_duplicate}, allowed is error with valid_from or valid_to: several rows may have a key",
                 "on_duplicate",
+            )
+        if self.most_rows > _MOST_HELD and self.kind in ("postgresql", "source"):
+            raise refuse(
+                f"got {self.most_rows}, allowed is at most {_MOST_HELD} for PostgreSQL and a source, whose rows a "
+                "refresh holds in memory: export a larger table to Parquet or Delta",
+                "most_rows",
             )
         if self.nulls and self.kind != "csv":
             raise refuse("got it for a table with types, allowed is it for a CSV file only", "nulls")

@@ -20,6 +20,7 @@ from hourline import Project
 from hourline.cli import app
 from hourline_core.ledger.coverage import read_coverage
 from hourline_core.ledger.open_progress import find_progress
+from hourline_core.lookups import join
 from hourline_core.lookups.refresh import refresh
 from hourline_core.model.hours import HourRange, iso_text, wall_clock
 from serving_layer.reports.drift import report_drift
@@ -70,6 +71,9 @@ def test_lookups_in_both_layers_and_in_a_recount(tmp_path: Path, monkeypatch: py
 
     assert seats_changed(project) == seats_of(leased) - seats_of(PLANES)
     assert met_planes(project) == expected_planes(until_last(leased, PLANES), newer.number)
+    with monkeypatch.context() as patch:  # as if the versions were large
+        patch.setattr(join, "_MOST_ROWS", 0)
+        assert met_planes(project) == expected_planes(until_last(leased, PLANES), newer.number)
     shown = CliRunner().invoke(app, ["explain", "by_maker", iso_text(BASE), "--project", str(root)]).output
     assert f"tail N2 (version {newer.number}): maker Bombardier, seats 70, since null, until {HALF:%Y-%m-%d}" in shown
     assert f"tail null (version {newer.number}): null key; 1 event at history.jsonl[0] offset 14" in shown

@@ -80,6 +80,17 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password(
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("table", ["postgresql://db/air?table=planes", "source:flights"])
+def test_a_table_that_is_read_into_memory_has_a_bound(table: str, tmp_path: Path) -> None:
+    lookup = f"table: {table}\nkey: tail\ncolumns: {{tail: string}}\nmost_rows: "
+    files = {"hourline.yaml": "", "sources/flights.yaml": SOURCE, "lookups/plane.yaml": f"{lookup}5000000\n"}
+    root = write_project(tmp_path, files)
+    load_project(root)
+    write_project(tmp_path, {"lookups/plane.yaml": f"{lookup}5000001\n"})
+    with pytest.raises(DeclarationError, match=r"plane.yaml:4: most_rows: got 5000001, allowed is at most 5000000"):
+        load_project(root)
+
+
 @pytest.mark.parametrize(
     "table",
     [
