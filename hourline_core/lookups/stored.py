@@ -10,14 +10,14 @@ from contextlib import closing
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from hourline_core.lookups.loaded import BYTES_OF_A_VERSION, MOMENT, LoadedLookup
 from hourline_core.lookups.rows import schema_of
-from hourline_core.lookups.versions import refuse_deleted
+from hourline_core.lookups.versions import refuse_deleted, scan_rows
 from hourline_core.model import Lookup
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.storage.data_files import local_files
+from hourline_core.storage.opening import Table
 
 _MOST_COMPARED = 2_000
 """The maximum number of keys that DuckDB compares with the statistics of each group of rows, to skip it. For more, it
@@ -31,7 +31,7 @@ class StoredLookup:
     size = BYTES_OF_A_VERSION
     """The memory that it takes, in bytes."""
 
-    def __init__(self, lookup: Lookup, table: DeltaTable) -> None:
+    def __init__(self, lookup: Lookup, table: Table) -> None:
         self._lookup, self._table = lookup, table
 
     def load(
@@ -71,7 +71,7 @@ class StoredLookup:
         """A query for all rows, with the columns in ``types``."""
         files = local_files(self._table)
         if files is None:
-            connection.register("stored", self._table.to_pyarrow_dataset(schema=schema_of(self._lookup)))
+            connection.register("stored", scan_rows(self._table, self._lookup))
             return f"SELECT {', '.join(map(identifier, types))} FROM stored"
         there = set(pa.schema(self._table.schema().to_arrow()).names)
         # A column that was declared since is null.

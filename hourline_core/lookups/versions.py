@@ -21,7 +21,7 @@ from hourline_core.lookups.rows import is_same, schema_of
 from hourline_core.model import Lookup
 from hourline_core.model.times import duration_text
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.data_files import file_system
+from hourline_core.storage.data_files import data_files, file_system
 from hourline_core.storage.new_files import NewFileWriter, overwrite_files
 from hourline_core.storage.opening import Table, exists, open_table
 from hourline_core.storage.statistics import ROWS_IN_GROUP
@@ -84,7 +84,7 @@ def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
 
 def scan_version(layout: Layout, lookup: Lookup, number: int) -> ds.Dataset:
     """The same, but its rows are not read yet."""
-    return open_version(layout, lookup, number).to_pyarrow_dataset(schema=schema_of(lookup))
+    return scan_rows(open_version(layout, lookup, number), lookup)
 
 
 def read_rows(table: Table, lookup: Lookup) -> pa.Table:
@@ -116,6 +116,15 @@ def refuse_deleted(table: DeltaTable, lookup: Lookup) -> None:
             f"version {table.version()} of lookup '{lookup.name}' is no longer kept: `keep` in "
             f"lookups/{lookup.name}.yaml says how long (now {kept}); a recompute of its hours uses the newest version"
         )
+
+
+def scan_rows(table: Table, lookup: Lookup) -> ds.Dataset:
+    """The same, but they are not read yet."""
+    files, declared = data_files(table), schema_of(lookup)
+    if not files:
+        return ds.dataset(declared.empty_table())
+    # In the dataset of delta-rs, a range that is not known is null, and Arrow leaves out such a file.
+    return ds.dataset(files, declared, "parquet", file_system(table))
 
 
 def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:

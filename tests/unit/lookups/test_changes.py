@@ -1,18 +1,23 @@
 """The keys and event times at which two versions of a lookup give an event other rows."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout
 from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
 from hourline_core.lookups.rows import take_rows
+from hourline_core.lookups.versions import commit_version, open_versions, scan_version
 from hourline_core.model import Lookup
-from tests.unit.lookups.test_lookup_rows import LATEST, PRICE, READ, START, matches, prices
+from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
+READ_RATES = pa.schema({"k": pa.int64(), "night": pa.bool_(), "since": MOMENT, "rate": pa.float64()})
 TIMES = [START + timedelta(hours=12 * half) for half in range(-1, 10)]
 
 
@@ -37,6 +42,29 @@ def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
                     if [one[name] for name in key_columns(lookup)] == [kind, size] and one[FIRST] <= at < one[END]
                 ]
                 assert len(named) == (met[0] != met[1])
+
+
+@pytest.mark.parametrize("valid_from", [None, "since"])
+def test_versions_are_compared_as_they_are_stored(valid_from: str | None, tmp_path: Path) -> None:
+    """The files have no ranges of a boolean."""
+    lookup = Lookup.model_validate(
+        {
+            "name": "rate",
+            "table": "rates.csv",
+            "key": ["k", "night"],
+            "columns": {"k": "long", "night": "boolean", "since": "timestamp", "rate": "double"},
+            "valid_from": valid_from,
+        }
+    )
+    layout, numbers = Layout(str(tmp_path)), list[int]()
+    for changed in (-1, 700):
+        rows = [{"k": k, "night": k % 2 == 0, "since": START, "rate": 1.0 + (k == changed)} for k in range(1_000)]
+        read = pa.Table.from_pylist(rows, READ_RATES)
+        version = commit_version(layout, lookup, open_versions(layout, lookup), take_rows(lookup, [read]).rows)
+        numbers.append(version.number)
+    before, now = (scan_version(layout, lookup, number) for number in numbers)
+    (changed_key,) = find_changes(lookup, before, now, ["rate"]).to_pylist()
+    assert [changed_key[name] for name in key_columns(lookup)] == [700, True]
 
 
 def meet(
