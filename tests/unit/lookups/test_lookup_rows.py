@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hourline_core.errors import TableError
@@ -56,9 +56,16 @@ def matches(rows: list[dict[str, Any]], key: tuple[str, int], time: datetime) ->
     )
 
 
+def price(since: int | None, until: int | None) -> dict[str, Any]:
+    """One with bounds in days."""
+    bounds = {"since": since, "until": until}
+    return {"k": "a", "l": 1, "v": 1, **{name: day and START + timedelta(days=day) for name, day in bounds.items()}}
+
+
 @pytest.mark.parametrize("rows_at_once", [1, 1_000])
 @settings(max_examples=100)
 @given(prices)
+@example([price(1, None), price(None, 1)])
 def test_rows_are_taken_unless_two_are_valid_at_a_time_or_one_never(
     rows_at_once: int, rows: list[dict[str, Any]]
 ) -> None:
