@@ -26,7 +26,9 @@ FILES = {
     "lookups/plane.yaml": "table: planes.csv\nkey: tail\ncolumns: {tail: string, seats: long}\n",
 }
 LONG_AGO = 30 * 86_400
-PLACES = [f"{side} {step} lookups" for step in ("create", "write", "overwrite", "vacuum") for side in ("before", "after")]
+PLACES = [
+    f"{side} {step} lookups" for step in ("create", "write", "overwrite", "vacuum") for side in ("before", "after")
+]
 
 
 @pytest.fixture
