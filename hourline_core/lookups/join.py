@@ -13,7 +13,8 @@ import pyarrow as pa
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups.loaded import LoadedLookup
 from hourline_core.lookups.stored import StoredLookup
-from hourline_core.lookups.versions import open_version, read_rows
+from hourline_core.lookups.version_files import read_rows
+from hourline_core.lookups.versions import open_version
 from hourline_core.model import Lookup
 
 _MOST_VERSIONS = 2

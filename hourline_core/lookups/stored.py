@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from hourline_core.lookups.loaded import BYTES_OF_A_VERSION, MOMENT, LoadedLookup
 from hourline_core.lookups.rows import schema_of
-from hourline_core.lookups.versions import refuse_deleted, scan_rows
+from hourline_core.lookups.version_files import scan_rows
+from hourline_core.lookups.versions import refuse_deleted
 from hourline_core.model import Lookup
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.storage.data_files import local_files

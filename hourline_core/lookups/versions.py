@@ -17,14 +17,14 @@ from pyarrow.fs import FileType
 
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
-from hourline_core.lookups.rows import is_same, schema_of
+from hourline_core.lookups.rows import schema_of
+from hourline_core.lookups.version_files import find_changed, read_rows, scan_rows, write_files
 from hourline_core.model import Lookup
 from hourline_core.model.times import duration_text
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.data_files import data_files, file_system
-from hourline_core.storage.new_files import NewFileWriter, overwrite_files
+from hourline_core.storage.data_files import file_system
+from hourline_core.storage.new_files import exchange_files, overwrite_files
 from hourline_core.storage.opening import Table, exists, open_table
-from hourline_core.storage.statistics import ROWS_IN_GROUP
 from hourline_core.storage.vacuum import list_vacuumable, vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
 
@@ -76,7 +76,7 @@ def find_version_at(layout: Layout, lookup: Lookup, moment: datetime) -> LookupV
 
 
 def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
-    """The rows of a version, sorted. A column that was declared since is null. Raises TableError as ``open_version``
+    """The rows of a version. A column that was declared since is null. Raises TableError as ``open_version``
     does.
     """
     return read_rows(open_version(layout, lookup, number), lookup)
@@ -85,13 +85,6 @@ def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
 def scan_version(layout: Layout, lookup: Lookup, number: int) -> ds.Dataset:
     """The same, but its rows are not read yet."""
     return scan_rows(open_version(layout, lookup, number), lookup)
-
-
-def read_rows(table: Table, lookup: Lookup) -> pa.Table:
-    """The rows of the version that ``table`` is open at. Raises TableError."""
-    rows, declared = table.to_pyarrow_table(), schema_of(lookup)
-    there = [rows[of.name] if of.name in rows.column_names else pa.nulls(rows.num_rows, of.type) for of in declared]
-    return pa.table(there, declared.names).cast(declared)
 
 
 def open_version(layout: Layout, lookup: Lookup, number: int) -> Table:
@@ -116,15 +109,6 @@ def refuse_deleted(table: DeltaTable, lookup: Lookup) -> None:
             f"version {table.version()} of lookup '{lookup.name}' is no longer kept: `keep` in "
             f"lookups/{lookup.name}.yaml says how long (now {kept}); a recompute of its hours uses the newest version"
         )
-
-
-def scan_rows(table: Table, lookup: Lookup) -> ds.Dataset:
-    """The same, but they are not read yet."""
-    files, declared = data_files(table), schema_of(lookup)
-    if not files:
-        return ds.dataset(declared.empty_table())
-    # In the dataset of delta-rs, a range that is not known is null, and Arrow leaves out such a file.
-    return ds.dataset(files, declared, "parquet", file_system(table))
 
 
 def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
@@ -171,15 +155,17 @@ def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.T
     newest = _newest(table, lookup)
     # Files that another declaration has replaced count as unused since then, so a vacuum would delete them.
     is_last = newest is not None and newest.number == _last_content(table)
-    is_there = newest is not None and is_last and is_kept(layout, lookup, newest.number)
-    if newest and is_there and is_same(rows, scan_version(layout, lookup, newest.number)):
-        return newest
-    file = NewFileWriter(layout.lookup(lookup), layout.storage_options, "lookups", rows)
-    for first in range(0, rows.num_rows, ROWS_IN_GROUP):  # in one file, so that they stay sorted
-        file.write(rows.slice(first, ROWS_IN_GROUP))
     number = table.version() + 1
     said = {"rows": rows.num_rows, "declaration": lookup.declaration}
-    overwrite_files(table, [file.close()], rows.schema, said, [_content(lookup), _meaning(lookup)], number)
+    writers = [_content(lookup), _meaning(lookup)]
+    if newest and is_last and is_kept(layout, lookup, newest.number):
+        changed = find_changed(open_version(layout, lookup, newest.number), lookup, rows)
+        if not changed:
+            return newest
+        files = [file for one in changed for file in write_files(layout, lookup, one.rows)]
+        exchange_files(table, [one.path for one in changed if one.path], files, said, writers, number)
+    else:
+        overwrite_files(table, list(write_files(layout, lookup, rows)), rows.schema, said, writers, number)
     committed = _newest(table, lookup)
     assert committed, "it has just been committed"
     if lookup.kept_for is not None:

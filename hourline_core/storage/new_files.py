@@ -15,8 +15,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.transaction import AddAction
+from deltalake import DeltaTable, Transaction
+from deltalake.transaction import AddAction, RemoveAction
 
 from hourline_core.errors import TableError
 from hourline_core.runtime import failpoints
@@ -97,7 +97,7 @@ def append_files(
     Raises TableError if one of the files is gone: maintenance deletes files that no commit has named for hours, as
     while the machine slept.
     """
-    _commit(table, files, "append", None, commit_properties(metadata, _recorded(writers, sequence)))
+    _commit("append", table, files, metadata, writers, sequence)
 
 
 def overwrite_files(
@@ -111,16 +111,33 @@ def overwrite_files(
     """Replace all rows by those of ``files``. The table has the columns of ``schema`` then. The rest is as in
     ``append_files``.
     """
-    _commit(table, files, "overwrite", schema, commit_properties(metadata, _recorded(writers, sequence)))
+    _commit("overwrite", table, files, metadata, writers, sequence, schema=schema)
 
 
-def _recorded(writers: Sequence[str], sequence: int) -> list[Transaction]:
-    return [Transaction(writer, sequence) for writer in writers]
+def exchange_files(
+    table: DeltaTable,
+    removed: Sequence[str],
+    files: Sequence[NewFile],
+    metadata: Mapping[str, Any],
+    writers: Sequence[str] = (),
+    sequence: int = 0,
+) -> None:
+    """Replace the rows of the data files ``removed`` by those of ``files``. The rest is as in ``append_files``."""
+    _commit("overwrite", table, files, metadata, writers, sequence, removed=removed)
 
 
 def _commit(
-    table: DeltaTable, files: Sequence[NewFile], mode: str, schema: pa.Schema | None, properties: CommitProperties
+    step: str,
+    table: DeltaTable,
+    files: Sequence[NewFile],
+    metadata: Mapping[str, Any],
+    writers: Sequence[str],
+    sequence: int,
+    *,
+    schema: pa.Schema | None = None,
+    removed: Sequence[str] = (),
 ) -> None:
+    """With a ``schema``, all rows are replaced."""
     sizes = {info.path: info.size for info in file_system(table).get_file_info([file.path for file in files])}
     for file in files:
         if sizes.get(file.path) != file.size:
@@ -129,15 +146,16 @@ def _commit(
                 "the command again"
             )
     now = int(time.time() * 1000)
-    actions = [AddAction(file.path, file.size, {}, now, True, file.statistics) for file in files]
+    added = [AddAction(file.path, file.size, {}, now, True, file.statistics) for file in files]
+    recorded = [Transaction(writer, sequence) for writer in writers]
     following = table.version() + 1
-    with durable_step(mode, table):
+    with durable_step(step, table):
         table.create_write_transaction(
-            actions,  # type: ignore[arg-type] # The type of the list is not covariant.
-            mode,
+            [*added, *(RemoveAction(path, True, now) for path in removed)],
+            "append" if schema is None else "overwrite",
             table.schema() if schema is None else schema,
-            commit_properties=properties,
-            post_commithook_properties=LOG_KEPT if mode == "append" else None,
+            commit_properties=commit_properties(metadata, recorded),
+            post_commithook_properties=LOG_KEPT if step == "append" else None,
         )
         # delta-rs leaves the handle at the version before. A commit of another process must still be noticed.
         table.load_as_version(following)

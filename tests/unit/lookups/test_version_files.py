@@ -1,0 +1,102 @@
+"""A refresh that changes a few rows of a large table writes the files with these rows alone."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hourline_core.errors import TableError
+from hourline_core.ledger.layout import Layout
+from hourline_core.lookups import version_files
+from hourline_core.lookups.rows import take_rows
+from hourline_core.lookups.versions import LookupVersion, commit_version, is_kept, open_versions, read_version
+from hourline_core.model import Lookup
+from hourline_core.storage.opening import open_table
+from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, prices
+
+SINCE = datetime(2026, 3, 2, tzinfo=UTC)
+HISTORY = Lookup.model_validate(
+    {
+        "name": "rate",
+        "table": "rates.csv",
+        "key": "k",
+        "columns": {"k": "long", "since": "timestamp", "until": "timestamp", "rate": "long"},
+        "valid_from": "since",
+        "valid_to": "until",
+    }
+)
+READ_HISTORY = pa.schema({"k": pa.int64(), "since": MOMENT, "until": MOMENT, "rate": pa.int64()})
+
+
+def commit(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVersion:
+    return commit_version(layout, lookup, open_versions(layout, lookup), take_rows(lookup, [rows]).rows)
+
+
+@settings(max_examples=50)
+@given(st.lists(prices, min_size=2, max_size=4), st.sampled_from([LATEST, PRICE]), st.integers(1, 3))
+def test_each_version_has_its_rows_however_they_are_divided(
+    contents: Sequence[list[dict[str, Any]]], lookup: Lookup, rows_of_file: int
+) -> None:
+    expected: dict[int, list[dict[str, Any]]] = {}
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(version_files, "_ROWS_OF_FILE", rows_of_file)
+        layout = Layout(folder)
+        for content in contents:
+            try:
+                rows = take_rows(lookup, [pa.Table.from_pylist(content, READ)]).rows
+            except TableError:
+                continue
+            before = list(expected.values())[-1:]
+            version = commit_version(layout, lookup, open_versions(layout, lookup), rows)
+            assert (version.number not in expected) == (before != [rows.to_pylist()])
+            expected[version.number] = rows.to_pylist()
+            assert version.rows == rows.num_rows
+        for number, rows in expected.items():
+            found = read_version(layout, lookup, number).to_pylist()
+            assert sorted(map(repr, found)) == sorted(map(repr, rows))
+
+
+def history(keys: Sequence[int], changed: int | None = None) -> pa.Table:
+    """Two rows of each key, of which the first one is valid until the second one is. That of ``changed`` is another."""
+    middle = SINCE + timedelta(days=1)
+    rows = [
+        {"k": key, "since": since, "until": until, "rate": key + (key == changed and since is not None)}
+        for key in keys
+        for since, until in ((None, middle), (middle, None))
+    ]
+    return pa.Table.from_pylist(rows, READ_HISTORY)
+
+
+def files_of(layout: Layout, number: int) -> set[str]:
+    return set(open_table(layout.lookup(HISTORY), {}, number).file_uris())
+
+
+def test_only_files_with_changed_rows_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_files, "_ROWS_OF_FILE", 5)  # in the midst of a key
+    layout, keys = Layout(str(tmp_path)), range(10, 30)
+    contents = [
+        history(keys),
+        history(keys, 17),
+        history([*keys, 99]),
+        history([1, *keys, 99]),
+        history([key for key in keys if key != 20]),
+        history(range(100, 110)),
+    ]
+    versions = [commit(layout, HISTORY, content) for content in contents]
+    assert [version.number for version in versions] == list(range(1, len(contents) + 1))
+    files = [files_of(layout, version.number) for version in versions]
+    # A range with more rows than a file may have is divided, and one without rows has no file.
+    assert [len(of) for of in files] == [8, 8, 9, 10, 9, 4]
+    assert [len(now - before) for before, now in pairwise(files)] == [1, 3, 2, 2, 4]
+    for version, content in zip(versions, contents, strict=True):
+        assert is_kept(layout, HISTORY, version.number)
+        found = read_version(layout, HISTORY, version.number).to_pylist()
+        assert sorted(map(repr, found)) == sorted(map(repr, content.to_pylist()))
+    assert commit(layout, HISTORY, contents[-1]) == versions[-1]
