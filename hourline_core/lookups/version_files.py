@@ -2,6 +2,7 @@
 range do not change.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -68,8 +69,11 @@ def find_changed(table: Table, lookup: Lookup, rows: pa.Table) -> list[ChangedRa
 
 def write_files(layout: Layout, lookup: Lookup, rows: pa.Table) -> Iterator[NewFile]:
     """Write the sorted ``rows`` into files that no commit names yet. Without rows, there are none."""
-    for start in range(0, rows.num_rows, _ROWS_OF_FILE):
-        of_file = rows.slice(start, _ROWS_OF_FILE)
+    count = math.ceil(rows.num_rows / _ROWS_OF_FILE)
+    # If one was full and the next had the rest, each change in the full one would leave another small one.
+    size = math.ceil(rows.num_rows / max(count, 1))
+    for start in range(0, rows.num_rows, max(size, 1)):
+        of_file = rows.slice(start, size)
         writer = NewFileWriter(layout.lookup(lookup), layout.storage_options, "lookups", of_file)
         for first in range(0, of_file.num_rows, ROWS_IN_GROUP):
             writer.write(of_file.slice(first, ROWS_IN_GROUP))

@@ -78,6 +78,16 @@ def files_of(layout: Layout, number: int) -> set[str]:
     return set(open_table(layout.lookup(HISTORY), {}, number).file_uris())
 
 
+def test_a_table_that_grows_everywhere_has_no_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_files, "_ROWS_OF_FILE", 10)
+    layout, keys = Layout(str(tmp_path)), list(range(0, 1000, 50))
+    for added in range(1, 11):
+        keys = sorted({*keys, *range(added, 1000, 50)})
+        version = commit(layout, HISTORY, history(keys))
+    assert version.rows == 2 * len(keys)
+    assert len(files_of(layout, version.number)) <= 2 * version.rows // 10
+
+
 def test_only_files_with_changed_rows_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version_files, "_ROWS_OF_FILE", 5)  # in the midst of a key
     layout, keys = Layout(str(tmp_path)), range(10, 30)
@@ -93,8 +103,8 @@ def test_only_files_with_changed_rows_are_written(tmp_path: Path, monkeypatch: p
     assert [version.number for version in versions] == list(range(1, len(contents) + 1))
     files = [files_of(layout, version.number) for version in versions]
     # A range with more rows than a file may have is divided, and one without rows has no file.
-    assert [len(of) for of in files] == [8, 8, 9, 10, 9, 4]
-    assert [len(now - before) for before, now in pairwise(files)] == [1, 3, 2, 2, 4]
+    assert [len(of) for of in files] == [8, 8, 9, 10, 10, 4]
+    assert [len(now - before) for before, now in pairwise(files)] == [1, 3, 2, 3, 4]
     for version, content in zip(versions, contents, strict=True):
         assert is_kept(layout, HISTORY, version.number)
         found = read_version(layout, HISTORY, version.number).to_pylist()
