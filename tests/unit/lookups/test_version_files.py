@@ -81,8 +81,8 @@ def files_of(layout: Layout, number: int) -> set[str]:
 def test_a_table_that_grows_everywhere_has_no_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version_files, "_ROWS_OF_FILE", 10)
     layout, keys = Layout(str(tmp_path)), list(range(0, 1000, 50))
-    for added in range(1, 11):
-        keys = sorted({*keys, *range(added, 1000, 50)})
+    for added in range(10, 0, -1):  # always into the first files
+        keys = sorted({*keys, *range(added, 1000, 250)})
         version = commit(layout, HISTORY, history(keys))
     assert version.rows == 2 * len(keys)
     assert len(files_of(layout, version.number)) <= 2 * version.rows // 10
