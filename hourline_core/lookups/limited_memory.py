@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-_MEMORY = "512MB"
+_MEMORY = "256MB"
 """The memory of DuckDB. A refresh must leave memory for the layers."""
 _THREADS = 2
 """Each one needs a part of the memory."""

@@ -96,8 +96,15 @@ _READERS: Mapping[TableKind, Reader] = {
 def _read_dataset(dataset: ds.Dataset, lookup: Lookup) -> Iterator[pa.Table]:
     refuse_missing(lookup, dataset.schema.names)
     columns = list(lookup.names_in_table.values())
-    # Readers of Parquet hold several parts and groups of rows, and many large ones by default.
-    scanner = dataset.scanner(columns=columns, batch_size=ROWS_AT_ONCE, batch_readahead=1, fragment_readahead=1)
+    # Without these, Arrow reads ahead, and holds several times the memory in files with large groups of rows.
+    scanner = dataset.scanner(
+        columns=columns,
+        batch_size=ROWS_AT_ONCE,
+        batch_readahead=1,
+        fragment_readahead=1,
+        use_threads=False,
+        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False),
+    )
     yield scanner.projected_schema.empty_table()
     yield from map(_as_table, scanner.to_batches())
 
