@@ -23,7 +23,7 @@ from hourline_core.ledger.layout import TIMESTAMP, Layout, archived_names
 from hourline_core.ledger.unfinished_publication import leave_none_open
 from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
 from hourline_core.lookups.pinning import as_text, names_of, versions_of
-from hourline_core.lookups.versions import find_newest, scan_version
+from hourline_core.lookups.versions import find_newest, scan_differing
 from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.identity import words_of
@@ -189,7 +189,7 @@ class _Archive:
         if len(keys) < len(lookup.key) or not self._is_as_declared:
             return self._find_hours(cutoffs, "")
         try:
-            before, now = (scan_version(self._layout, lookup, number) for number in versions)
+            before, now = scan_differing(self._layout, lookup, versions)
         except TableError:
             return self._find_hours(cutoffs, "")
         changes = find_changes(lookup, before, now, values)

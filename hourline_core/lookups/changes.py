@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database
+from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, scan
 from hourline_core.lookups.loaded import EVER, NEVER
 from hourline_core.lookups.rows import schema_of
 from hourline_core.model import Lookup
@@ -26,16 +26,15 @@ def key_columns(lookup: Lookup) -> list[str]:
     return [f"{SCRATCH_PREFIX}key_{place}" for place in range(len(lookup.key))]
 
 
-def find_changes(
-    lookup: Lookup, before: pa.Table | ds.Dataset, now: pa.Table | ds.Dataset, values: Collection[str]
-) -> pa.Table:
+def find_changes(lookup: Lookup, before: ds.Dataset, now: ds.Dataset, values: Collection[str]) -> pa.Table:
     """The keys (``key_columns``), with FIRST and END, at which ``values``, columns of the lookup, differ between two
     versions, or of which one alone has a row. A key may have several spans.
     """
-    names = key_columns(lookup)
+    names, bounds = key_columns(lookup), [name for name in (lookup.valid_from, lookup.valid_to) if name]
+    columns_read = list(dict.fromkeys([*lookup.key, *bounds, *values]))
     with limited_database() as database:
-        database.register("before", before)
-        database.register("now", now)
+        database.register("before", scan(before, columns_read))
+        database.register("now", scan(now, columns_read))
         of_row = [f"{identifier(column)} AS {name}" for column, name in zip(lookup.key, names, strict=True)]
         of_row.append(f"{_bound_sql(lookup.valid_from, EVER)} AS {FIRST}")
         of_row.append(f"{_bound_sql(lookup.valid_to, NEVER)} AS {END}")

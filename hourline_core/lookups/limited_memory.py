@@ -1,12 +1,13 @@
 """Works on the rows of a lookup, which may be more than fit in memory. What does not fit is in temporary files."""
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 _MEMORY = "256MB"
 """The memory of DuckDB. A refresh must leave memory for the layers."""
@@ -27,6 +28,18 @@ def limited_database() -> Iterator[duckdb.DuckDBPyConnection]:
     ):
         database.execute("SET TimeZone = 'UTC'")
         yield database
+
+
+def scan(dataset: ds.Dataset, columns: Sequence[str]) -> ds.Scanner:
+    """Scans ``columns`` in the order of the rows. By default, Arrow reads ahead, and takes several times the memory."""
+    return dataset.scanner(
+        columns=list(columns),
+        batch_size=ROWS_AT_ONCE,
+        batch_readahead=1,
+        fragment_readahead=1,
+        use_threads=False,
+        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False),
+    )
 
 
 def map_rows(schema: pa.Schema, parts: Iterable[pa.Table]) -> pa.Table:

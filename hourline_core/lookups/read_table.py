@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from hourline_core.errors import TableError, first_line
-from hourline_core.lookups.limited_memory import ROWS_AT_ONCE
+from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, scan
 from hourline_core.lookups.read_csv import read_csv
 from hourline_core.lookups.read_postgres import read_postgres
 from hourline_core.lookups.rows import refuse_missing
@@ -95,16 +95,7 @@ _READERS: Mapping[TableKind, Reader] = {
 
 def _read_dataset(dataset: ds.Dataset, lookup: Lookup) -> Iterator[pa.Table]:
     refuse_missing(lookup, dataset.schema.names)
-    columns = list(lookup.names_in_table.values())
-    # Without these, Arrow reads ahead, and holds several times the memory in files with large groups of rows.
-    scanner = dataset.scanner(
-        columns=columns,
-        batch_size=ROWS_AT_ONCE,
-        batch_readahead=1,
-        fragment_readahead=1,
-        use_threads=False,
-        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False),
-    )
+    scanner = scan(dataset, list(lookup.names_in_table.values()))
     yield scanner.projected_schema.empty_table()
     yield from map(_as_table, scanner.to_batches())
 

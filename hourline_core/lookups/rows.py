@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 
 from hourline_core.errors import TableError, did_you_mean
 from hourline_core.formats.arrow_types import arrow_type
-from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, map_rows
+from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, map_rows, scan
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.literals import identifier
@@ -103,7 +103,7 @@ def is_same(rows: pa.Table, stored: ds.Dataset) -> bool:
     if rows.schema.names != stored.schema.names or rows.num_rows != stored.count_rows():
         return False
     place = 0
-    for batch in stored.to_batches(use_threads=False):
+    for batch in scan(stored, stored.schema.names).to_batches():
         part, of = pa.Table.from_batches([batch]), rows.slice(place, batch.num_rows)
         if not all(_bits(one).equals(_bits(other)) for one, other in zip(part.columns, of.columns, strict=True)):
             return False

@@ -4,7 +4,7 @@ range do not change.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -42,13 +42,14 @@ def read_rows(table: Table, lookup: Lookup) -> pa.Table:
     return pa.table(there, declared.names).cast(declared)
 
 
-def scan_rows(table: Table, lookup: Lookup) -> ds.Dataset:
-    """The same rows, but they are not read yet."""
-    files = data_files(table)
-    return _scan(table, lookup, files) if files else ds.dataset(schema_of(lookup).empty_table())
+def scan_rows(table: Table, lookup: Lookup, without: Collection[str] = ()) -> ds.Dataset:
+    """The same rows, but they are not read yet, and those of the data files ``without`` are left out."""
+    return _scan(table, lookup, [path for path in data_files(table) if path not in without])
 
 
 def _scan(table: Table, lookup: Lookup, paths: Sequence[str]) -> ds.Dataset:
+    if not paths:
+        return ds.dataset(schema_of(lookup).empty_table())
     # In the dataset of delta-rs, a range that is not known is null, and Arrow leaves out such a file.
     return ds.dataset(paths, schema_of(lookup), "parquet", file_system(table))
 

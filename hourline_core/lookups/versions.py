@@ -22,7 +22,7 @@ from hourline_core.lookups.version_files import find_changed, read_rows, scan_ro
 from hourline_core.model import Lookup
 from hourline_core.model.times import duration_text
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.data_files import file_system
+from hourline_core.storage.data_files import data_files, file_system
 from hourline_core.storage.new_files import exchange_files, overwrite_files
 from hourline_core.storage.opening import Table, exists, open_table
 from hourline_core.storage.vacuum import list_vacuumable, vacuum
@@ -82,9 +82,11 @@ def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
     return read_rows(open_version(layout, lookup, number), lookup)
 
 
-def scan_version(layout: Layout, lookup: Lookup, number: int) -> ds.Dataset:
-    """The same, but its rows are not read yet."""
-    return scan_rows(open_version(layout, lookup, number), lookup)
+def scan_differing(layout: Layout, lookup: Lookup, numbers: tuple[int, int]) -> list[ds.Dataset]:
+    """The rows of two versions, without those of files that both have. Raises TableError as ``open_version`` does."""
+    tables = [open_version(layout, lookup, number) for number in numbers]
+    both = set.intersection(*(set(data_files(table)) for table in tables))
+    return [scan_rows(table, lookup, without=both) for table in tables]
 
 
 def open_version(layout: Layout, lookup: Lookup, number: int) -> Table:

@@ -2,18 +2,21 @@
 
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
+from hourline_core.lookups import version_files
 from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
 from hourline_core.lookups.rows import take_rows
-from hourline_core.lookups.versions import commit_version, open_versions, scan_version
+from hourline_core.lookups.versions import commit_version, open_versions, scan_differing
 from hourline_core.model import Lookup
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
@@ -21,16 +24,24 @@ READ_RATES = pa.schema({"k": pa.int64(), "night": pa.bool_(), "since": MOMENT, "
 TIMES = [START + timedelta(hours=12 * half) for half in range(-1, 10)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(prices, prices, st.sampled_from([PRICE, LATEST]), st.sampled_from([(), ("v",), ("v", "until")]))
 def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
     before: list[dict[str, Any]], now: list[dict[str, Any]], lookup: Lookup, values: tuple[str, ...]
 ) -> None:
+    """Files have two rows, so keys have rows in several ones."""
     try:
         earlier, later = (take_rows(lookup, [pa.Table.from_pylist(rows, READ)]).rows for rows in (before, now))
     except TableError:
         return
-    changed = find_changes(lookup, earlier, later, values).to_pylist()
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(version_files, "_ROWS_OF_FILE", 2)
+        layout = Layout(folder)
+        first, second = (
+            commit_version(layout, lookup, open_versions(layout, lookup), rows).number for rows in (earlier, later)
+        )
+        scanned = scan_differing(layout, lookup, (first, second))
+        changed = find_changes(lookup, scanned[0], scanned[1], values).to_pylist()
     for kind in "ab":
         for size in (1, 2):
             for time in TIMES:
@@ -44,9 +55,13 @@ def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
                 assert len(named) == (met[0] != met[1])
 
 
+@pytest.mark.parametrize("rows_of_file", [100, 1_000])
 @pytest.mark.parametrize("valid_from", [None, "since"])
-def test_versions_are_compared_as_they_are_stored(valid_from: str | None, tmp_path: Path) -> None:
+def test_versions_are_compared_as_they_are_stored(
+    valid_from: str | None, rows_of_file: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The files have no ranges of a boolean."""
+    monkeypatch.setattr(version_files, "_ROWS_OF_FILE", rows_of_file)
     lookup = Lookup.model_validate(
         {
             "name": "rate",
@@ -62,7 +77,8 @@ def test_versions_are_compared_as_they_are_stored(valid_from: str | None, tmp_pa
         read = pa.Table.from_pylist(rows, READ_RATES)
         version = commit_version(layout, lookup, open_versions(layout, lookup), take_rows(lookup, [read]).rows)
         numbers.append(version.number)
-    before, now = (scan_version(layout, lookup, number) for number in numbers)
+    before, now = scan_differing(layout, lookup, (numbers[0], numbers[1]))
+    assert before.count_rows() == now.count_rows() == rows_of_file, "the others are in files that both have"
     (changed_key,) = find_changes(lookup, before, now, ["rate"]).to_pylist()
     assert [changed_key[name] for name in key_columns(lookup)] == [700, True]
 
@@ -86,5 +102,5 @@ def test_values_that_are_no_number_are_equal() -> None:
     )
     rows = pa.table({"k": ["a"], "since": pa.array([None], pa.date32()), "rate": [float("nan")]})
     other = rows.set_column(1, "since", pa.array([START.date()], pa.date32()))
-    (changed,) = find_changes(lookup, rows, other, ["rate"]).to_pylist()
+    (changed,) = find_changes(lookup, ds.dataset(rows), ds.dataset(other), ["rate"]).to_pylist()
     assert changed[END] == round(START.timestamp() * 1_000_000), "from then on, both have it"
