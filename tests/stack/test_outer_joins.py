@@ -296,7 +296,7 @@ def test_events_without_a_partner_are_joined_and_taken_back(kafka: str, tmp_path
 
 @pytest.mark.heavy
 def test_a_kill_at_the_commits_joins_no_event_twice_without_a_partner(kafka: str, tmp_path: Path) -> None:
-    shop = Shop(tmp_path, kafka, "killed")
+    shop = Shop(tmp_path, kafka, "outer_killed")
     shop.send("orders", *shop.some("orders", 30, (0, 3)))
     shop.send("payments", *shop.some("payments", 5, (0, 3)))
     shop.sent.drain()
