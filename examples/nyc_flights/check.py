@@ -11,6 +11,8 @@ from examples.nyc_flights.oracle import Cells
 from hourline_core.model import Project
 from serving_layer import Connection, connect
 
+_OF_FLIGHTS = "kind = 'source' AND name = 'flights'"
+
 
 @dataclass
 class Comparison:
@@ -55,7 +57,7 @@ def compare_rows(connection: Connection, query: str, truth: list[tuple[object, .
 
 def compare_quiet_hours(connection: Connection, truth: list[datetime]) -> Comparison:
     """Compare the hours without flights with the oracle's. Each is an hour like any other."""
-    rows = connection.sql("SELECT hour, state FROM hours WHERE kind = 'source' AND events = 0").fetchall()
+    rows = connection.sql(f"SELECT hour, state FROM hours WHERE {_OF_FLIGHTS} AND events = 0").fetchall()
     found = dict(rows)
     differences = [
         f"{hour} is an hour without flights: Hourline says {hour in found}, the CSV says {hour in truth}"
@@ -68,7 +70,7 @@ def compare_audited(connection: Connection, truth: dict[tuple[object, ...], int]
     """Compare how many flights have no row in a lookup, as the audit has told, with the oracle's: by final hour and
     lookup.
     """
-    final = connection.sql("SELECT hour FROM hours WHERE kind = 'source' AND state = 'final'").fetchall()
+    final = connection.sql(f"SELECT hour FROM hours WHERE {_OF_FLIGHTS} AND state = 'final'").fetchall()
     rows = connection.sql("""
         SELECT hour, split_part(about, 'events without a row in ', 2), arg_max(observed, audited)::INTEGER
         FROM quality WHERE about LIKE '%events without a row in %' GROUP BY ALL""").fetchall()

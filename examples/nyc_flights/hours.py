@@ -44,9 +44,23 @@ class Hours:
         return sum(answer.flights for answer in self.now.values())
 
     @property
+    def joined(self) -> int:
+        """The number of flights that are joined with weather, or without."""
+        return self._number("SELECT coalesce(sum(flights), 0) FROM winds")
+
+    @property
+    def stale(self) -> int:
+        """The number of hours that still count a flight without weather, whose weather has come."""
+        return self._number("SELECT count(*) FROM hours WHERE kind = 'metric' AND name = 'winds' AND state = 'stale'")
+
+    @property
     def states(self) -> Counter[str]:
         """The number of hours in each state."""
         return Counter(answer.state for answer in self.now.values())
+
+    def _number(self, query: str) -> int:
+        ((number,),) = self.connection.sql(query).fetchall()
+        return int(number)
 
 
 def _news(before: dict[datetime, Answer], now: dict[datetime, Answer]) -> list[str]:

@@ -10,7 +10,7 @@ from examples.nyc_flights.demo import play
 from examples.nyc_flights.screen import Screen
 
 _FILE = Path(__file__).parents[2] / "docs" / "demo.svg"
-_FIRST, _AFTER = 3, 6
+_FIRST, _AFTER = 4, 7
 """The acts in the picture: from the first recompute until late events have revised hours."""
 _FONT = re.compile(r"\s*@font-face {.*?}", re.DOTALL)
 """The fonts that Rich's picture would load from another host."""

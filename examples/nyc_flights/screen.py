@@ -14,8 +14,8 @@ from rich.text import Text
 from examples.nyc_flights.check import Comparison
 from examples.nyc_flights.hours import Answer, Hours, hour_name, minutes
 
-# Each state has a mark and a colour, for readers without colours. Other states cannot occur, since the demo has one
-# source, and its declarations do not change.
+# Each state has a mark and a colour, for readers without colours. The hours of flights have no other states, since
+# flights are not joined there, and the declarations do not change.
 _LOOK = {"provisional": ("~", "cyan"), "final": (" ", "black on green"), "revised": ("!", "black on yellow")}
 _NEWS_SHOWN = 4
 

@@ -3,7 +3,6 @@
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,7 +11,7 @@ from examples.nyc_flights.check import Comparison, compare
 from examples.nyc_flights.commands import Command
 from examples.nyc_flights.flights import Part, unpack
 from examples.nyc_flights.hours import Hours
-from examples.nyc_flights.oracle import Cells, Oracle
+from examples.nyc_flights.oracle import Cells, Oracle, Sent
 from examples.nyc_flights.scheduler import SETTINGS, Scheduler
 from examples.nyc_flights.screen import Screen, verdict
 from hourline import connect
@@ -96,9 +95,8 @@ class Stage:
         """Replay ``part`` at ``speed`` times real time, or at once if nobody watches and ``until`` is None. Show
         the hours until they contain all of it, and ``until`` holds.
         """
-        file = part.file.relative_to(PROJECT) if part.file.is_relative_to(PROJECT) else part.file
         pace = ["--speed", str(speed)] if until or self.screen.is_watched else []
-        replay = self._start("replay", str(file), "--source", "flights", "--order-by", "reported", *pace)
+        replay = self._start("replay", _shown(part.file), "--source", "flights", "--order-by", "reported", *pace)
         self._sent += part.reports
         with self.screen.moving():
             while replay.running(0):
@@ -108,21 +106,22 @@ class Stage:
             deadline = time.monotonic() + _ARRIVAL_SECONDS
             while self.hours.flights < self._sent:
                 if time.monotonic() > deadline:
-                    arrived = f"{self.hours.flights} of {self._sent} reports have arrived"
-                    raise HourlineError(
-                        f"{arrived} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}"
-                    )
+                    raise self._late(f"{self.hours.flights} of {self._sent} reports have arrived")
                 self._look(self._speed)
             while until and not until():
                 self._look(self._speed, _WAIT_SECONDS)
 
-    def check(self, oracle: Oracle, part: Part, held_back: tuple[str, datetime] | None = None) -> None:
-        """Compare all current answers with the oracle's over the reports up to the end of ``part``.
+    def report_weather(self, file: Path, *, takes_back: bool = False) -> None:
+        """Replay a ``file`` with weather. With ``takes_back``, wait until a flight without weather is taken back."""
+        self.run("replay", _shown(file), "--source", "weather", "--null-text", "NA")
+        if takes_back:
+            self._wait_for_join(lambda: self.hours.stale > 0, "no hour is stale")
 
-        The reports of the airport and hour ``held_back`` are not counted.
-        """
-        self.hours.refresh()
-        truth = oracle.metrics(part.end, held_back)
+    def check(self, oracle: Oracle, sent: Sent) -> None:
+        """Compare all answers with the oracle's over what was ``sent``, once all of that is joined."""
+        truth = oracle.metrics(sent)
+        joined = sum(flights for flights, *_ in truth["winds"].values() if isinstance(flights, int))
+        self._wait_for_join(lambda: self.hours.joined == joined, f"not {joined:,} flights are joined")
         self.answers.append((self.hours.connection.token, truth))
         self.add_comparison(compare(self.hours.connection, truth))
 
@@ -133,6 +132,18 @@ class Stage:
             together.add(comparison)
         self.comparison.add(together)
         self.screen.show(verdict(together))
+
+    def _wait_for_join(self, ready: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + _ARRIVAL_SECONDS
+        self.hours.refresh()
+        while not ready():
+            if time.monotonic() > deadline:
+                raise self._late(otherwise)
+            self._speed.running(_LOOK_EVERY_SECONDS)
+            self.hours.refresh()
+
+    def _late(self, what: str) -> HourlineError:
+        return HourlineError(f"{what} {_ARRIVAL_SECONDS} s after the last one was sent; see the logs in {self.folder}")
 
     def _look(self, awaited: Command, seconds: float = _LOOK_EVERY_SECONDS) -> None:
         """Wait until ``awaited`` has ended, at most for ``seconds``, and then draw the hours."""
@@ -147,6 +158,11 @@ class Stage:
         self._commands.append(command)
         self.screen.command(command.text)
         return command
+
+
+def _shown(file: Path) -> str:
+    """The path of ``file`` for a command, which runs in the project."""
+    return str(file.relative_to(PROJECT) if file.is_relative_to(PROJECT) else file)
 
 
 def clear(workspace: Path) -> None:
