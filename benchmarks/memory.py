@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -132,14 +132,15 @@ def started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def most(pid: int) -> Iterator[list[float]]:
-    """Measure the memory of ``pid`` and its descendants repeatedly within the block."""
-    samples = [total(pid)]
+def most(pid: int, of: Callable[[int], float] | None = None) -> Iterator[list[float]]:
+    """Measure the memory of ``pid`` and its descendants repeatedly within the block: the sum, or what ``of`` says."""
+    measured = of or total
+    samples = [measured(pid)]
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(LOOKED_SECONDS):
-            samples.append(total(pid))
+            samples.append(measured(pid))
 
     looking = threading.Thread(target=look)
     looking.start()

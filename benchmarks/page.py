@@ -17,6 +17,7 @@ BENCHMARKS = [
     "micro_batches",
     "recompute",
     "lookups",
+    "joins",
     "decoding",
     "queries",
     "windows",

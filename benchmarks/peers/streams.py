@@ -65,10 +65,12 @@ class JoinWindows:
 
 
 @contextmanager
-def kafka_streams(heap: str, commit_milliseconds: int, threads: int) -> Iterator[list[str]]:
-    """The command line, within the block. The caller adds the address, the topic and the file for the answer."""
-    with _compiled("HourlyStreams", "streams") as (folder, classes):
-        java = [str(find_java()), "-XX:+UseSerialGC", f"-Xmx{heap}", "-cp", classes, "HourlyStreams"]
+def kafka_streams(
+    heap: str, commit_milliseconds: int, threads: int, program: str = "HourlyStreams"
+) -> Iterator[list[str]]:
+    """The command line, within the block. The caller adds the address, and what the ``program`` names after it."""
+    with _compiled(program, "streams") as (folder, classes):
+        java = [str(find_java()), "-XX:+UseSerialGC", f"-Xmx{heap}", "-cp", classes, program]
         yield [*java, f"{folder}/state", str(commit_milliseconds), str(threads)]
 
 

@@ -8,14 +8,16 @@ from benchmarks.draining import drained
 from benchmarks.processes import JavaTime, thread_kind
 
 
-def process(*sizes: int) -> list[str]:
-    """A process that reports a commit with so many records after a tenth of a CPU second for each."""
+def process(*sizes: int, joined: int = 0) -> list[str]:
+    """A process that reports a commit with so many records after a tenth of a CPU second for each, and then one of
+    ``joined`` pairs after another one.
+    """
     code = (
         "import sys, time\n"
-        f"for size in {sizes}:\n"
+        f"for name, size in {[*(('orders', size) for size in sizes), *([('paid', joined)] if joined else [])]}:\n"
         "    end = time.process_time() + 0.1\n"
         "    while time.process_time() < end: pass\n"
-        "    print(f'{size:,} records')\n"
+        "    print(f'12:00:00 {name} #1: {size:,} records in 0.10 s')\n"
     )
     return [sys.executable, "-c", code]
 
@@ -30,6 +32,13 @@ def test_a_process_without_java_and_children_is_all_driver() -> None:
     assert done.java == 0
     assert done.compiling == 0
     assert done.driver == pytest.approx(1e6 / done.warm, rel=0.5)  # Linux counts in ticks
+
+
+def test_pairs_are_no_events_but_what_they_take_counts() -> None:
+    without = drained(process(1_000, 1_000), 2_000, 1_000)
+    done = drained(process(1_000, 1_000, joined=5_000), 2_000, 1_000, joined="paid")
+    assert done.largest == 1_000
+    assert done.warm == pytest.approx(without.warm / 2, rel=0.5)  # Linux counts in ticks
 
 
 def test_a_drain_that_leaves_events_is_no_measurement() -> None:
