@@ -19,7 +19,7 @@ from speed_layer.derived.rows import no_events
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.part import Assignment, IntakePlan
 from speed_layer.intake.record_plan import RecordPlan
-from speed_layer.intake.tasks import Tasks
+from speed_layer.intake.tasks import Evaluated, Tasks
 from speed_layer.warm_workers import warm_workers
 
 _SHORTEST_DELAY, _DELAY_PER_SOURCE = 50, 12
@@ -84,8 +84,9 @@ def _warm_up(spark: SparkSession, project: Project, source: Source) -> None:
         source, projection.metrics, *places, {}, EVENT_SCHEMA, {}, "", plan.native, plan.native_lookups
     )
     assignment = Assignment(0, {"": ""}, SourceClock(), wall_clock(), lookups=pinned)
+    evaluated: Evaluated
     if source.is_derived:
-        evaluated = plan.evaluate(no_events(spark, source))
+        evaluated = no_events(spark, plan)
     else:
         evaluated = plan.apply(spark.createDataFrame([(None, None, "", 0, 0, None, 0, None)], columns))
     Tasks(without_files, plan).run(evaluated, assignment, TaskBounds(1, small_rows=False))

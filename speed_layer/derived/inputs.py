@@ -68,14 +68,9 @@ def sequences_read(progress: Progress, inputs: Sequence[Input]) -> list[int]:
     return [readings[one.topic_id].next_offsets.get(0, 1) - 1 for one in inputs]
 
 
-def refresh(one: Input) -> None:
-    """Bring the tables of an input to their newest version. Progress comes first: its events are there then."""
-    one.progress.table.update_incremental()
-    one.events.update_incremental()
-
-
 def new_rows(one: Input, after: int) -> list[ProgressRow]:
-    """The rows of its progress above the sequence ``after``, in order. Raises TableError."""
+    """The rows of its newest progress above the sequence ``after``, in order. Raises TableError."""
+    one.progress.table.update_incremental()
     sequence = one.progress.sequence
     return one.progress.rows(after, sequence) if sequence > after else []
 

@@ -1,6 +1,6 @@
 """The rows that tasks derive, as events that are validated."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, cast
@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -35,6 +35,8 @@ from hourline_core.model.scratch_columns import (
     VALUE_CRC,
     VALUE_SIZE,
 )
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.tasks import Evaluated, MadeInTasks
 
 SIDE, INPUT_SEQUENCE, AT = (f"{SCRATCH_PREFIX}{name}" for name in ("side", "input_sequence", "at"))
 """The columns of a row beside its fields: the number of the input whose event completed it, from 0, the sequence of
@@ -91,9 +93,22 @@ class Addressed:
     part: Part = WHOLE
 
 
-def no_events(spark: SparkSession, source: Source) -> DataFrame:
-    """None of what tasks derive for ``source``, from a task."""
-    return spark.range(0, 1, 1, 1).mapInArrow(_take_none, ddl_of(source))
+def derive_events(
+    spark: SparkSession,
+    parts: int,
+    make: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    records: RecordPlan,
+) -> Evaluated:
+    """What ``make`` gives in each of so many ``parts``, which it gets the numbers of, evaluated by ``records``."""
+    numbers = spark.range(0, parts, 1, parts)
+    if records.native is not None:
+        return MadeInTasks(numbers, make)
+    return records.evaluate(numbers.mapInArrow(make, ddl_of(records.source)))
+
+
+def no_events(spark: SparkSession, records: RecordPlan) -> Evaluated:
+    """None of what ``derive_events`` gives, from a task."""
+    return derive_events(spark, 1, _take_none, records)
 
 
 def _take_none(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from hourline_core.errors import FaultError
 from hourline_core.ledger.progress_rows import ProgressRow
@@ -23,10 +23,12 @@ from speed_layer.commit.committer import Committer, Finished
 from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
 from speed_layer.commit.maintenance import maintain_after
 from speed_layer.derived.gaps import gap_row, rows_before_gap
-from speed_layer.derived.inputs import Input, new_rows, refresh, sequences_read, split_rows
+from speed_layer.derived.inputs import Input, new_rows, sequences_read, split_rows
 from speed_layer.derived.passed import Passed
 from speed_layer.intake.micro_batch_size import TaskBounds
 from speed_layer.intake.read_micro_batch import MicroBatchReader
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.tasks import Evaluated
 from speed_layer.kafka.record_origin import Origin
 
 _SECONDS_BETWEEN_LOOKS = 0.2
@@ -46,8 +48,8 @@ class Step(Protocol):
     def parts(self) -> int:
         """The number of tasks that it is divided among."""
 
-    def derive(self, arrived: datetime) -> DataFrame | None:
-        """Its events, as ``validate`` gives them; they ``arrived`` (UTC) when it was planned. None: there are none."""
+    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
+        """Its events, evaluated by ``records``. They ``arrived`` (UTC) when it was planned. None: there are none."""
 
 
 class Derivation(Protocol):
@@ -160,8 +162,6 @@ class DerivedStream:
 
     def _read_next(self) -> bool:
         """Read and commit the next sequences of the inputs. False: there are none."""
-        for one in self._inputs:
-            refresh(one)
         most = self._project.settings.speed.max_records_per_batch
         there = [new_rows(one, after) for one, after in zip(self._inputs, self._after, strict=True)]
         read = [split_rows(rows_before_gap(rows), most) for rows in there]
@@ -171,6 +171,8 @@ class DerivedStream:
                 return True
         if not any(read):
             return False
+        for one in self._inputs:  # after progress: its events are there then
+            one.events.update_incremental()
         self._derive(read)
         return True
 
@@ -178,9 +180,9 @@ class DerivedStream:
         clock = self._clock_after(read)
         passed = Passed(self._tables.clock.time, clock.time)
         step = self._derivation.plan(read, self._after, passed)
-        events = step.derive(self._clock())
+        events = step.derive(self._reader.tasks.records, self._clock())
         micro_batch = self._reader.read(
-            pa.table({}) if events is None else self._reader.tasks.records.evaluate(events),
+            pa.table({}) if events is None else events,
             self._origin,
             {(one.source.name, 0): sequence + 1 for one, sequence in zip(self._inputs, step.up_to, strict=True)},
             self._sequence,

@@ -41,9 +41,9 @@ _KAFKA_TIMESTAMP_TYPES, _TIMESTAMP_TYPES = pa.array([0, 1], pa.int32()), pa.arra
 
 def native_expressions(source: Source, branches: Branches | None, projection: Projection) -> dict[str, str] | None:
     """The expressions of ID and of ``projection``, by column, for DuckDB. None: the records of ``source``, some
-    expression, or the key of a lookup need Spark; or its events are joined, in Spark's columns.
+    expression, or the key of a lookup need Spark. Derived events are valid, as those that they are made of.
     """
-    if source.is_derived or branches is not None or not is_validated_natively(source):
+    if branches is not None or not (source.is_derived or is_validated_natively(source)):
         return None
     expressions = dict(projection.expressions) | ({ID: (source, source.id)} if source.id else {})
     native = translate_all(expressions)
@@ -72,7 +72,7 @@ class NativeRecords:
     """
 
     def __init__(self, source: Source, expressions: Mapping[str, str], lookups: Sequence[NativeLookup] = ()) -> None:
-        self._validator = Validator(source)
+        self._validator = None if source.is_derived else Validator(source)
         self._lookups = lookups
         columns = (
             f"CASE WHEN {OUTCOME} = 'accepted' THEN {sql} END AS {identifier(name)}"
@@ -83,10 +83,15 @@ class NativeRecords:
 
     def evaluate(self, records: pa.Table, pinned: Pinned = NO_LOOKUPS) -> pa.Table:
         """What ``RecordPlan.apply`` gives for ``records`` of other sources, with lookups as ``pinned``. VALUE_CRC is
-        null but for the last record of each partition.
+        null but for the last record of each partition. Of a derived source, ``records`` are its events, validated.
         """
+        if self._validator is None:
+            return self._evaluate(records.drop_columns([HEADERS]), pinned)
         rows = self._validator.validate(records).append_column(VALUE_CRC, _checksums_of_last(records))
-        rows = rows.append_column(VALUE_SIZE, pc.binary_length(records[VALUE]))
+        return self._evaluate(rows.append_column(VALUE_SIZE, pc.binary_length(records[VALUE])), pinned)
+
+    def _evaluate(self, rows: pa.Table, pinned: Pinned) -> pa.Table:
+        """The validated ``rows`` with the expressions."""
         if not self._query:
             return rows
         looked_up = add_lookup_columns(self._connection, rows, self._lookups, pinned)

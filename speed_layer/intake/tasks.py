@@ -1,7 +1,8 @@
 """Runs the tasks of a micro-batch, each in a Python worker of Spark."""
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
@@ -28,7 +29,17 @@ _BYTES_OF_CHUNK = 64 << 20
 _ROWS_OF_BATCH, _SMALL_ROWS_OF_BATCH = 10_000, 250
 _BYTES_OF_BATCH, _NO_LIMIT = 64 << 20, (1 << 31) - 1
 
-Evaluated: TypeAlias = DataFrame | pa.Table
+
+@dataclass(frozen=True)
+class MadeInTasks:
+    """Validated events of a derived source, which its tasks make, so that none of them crosses into Java."""
+
+    parts: DataFrame
+    """A partition for each task, and what ``make`` needs of it."""
+    make: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+Evaluated: TypeAlias = DataFrame | MadeInTasks | pa.Table
 """Evaluated records, as ``RecordPlan.apply`` gives them."""
 
 
@@ -49,6 +60,9 @@ class Tasks:
         """
         if isinstance(evaluated, pa.Table):
             return [build_part(self._pickled, assignment, evaluated.to_batches())]
+        if isinstance(evaluated, MadeInTasks):
+            make_and_work = partial(_make_and_work, self._pickled, assignment, evaluated.make)
+            return [from_bytes(told) for told in run_tasks(evaluated.parts, make_and_work)]
         evaluated = self.records.complete(evaluated, assignment.lookups)
         spark = evaluated.sparkSession
         tasks = min(bounds.tasks, spark.sparkContext.defaultParallelism)
@@ -80,7 +94,7 @@ def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordB
     """Take in the evaluated records ``batches`` of a task. ``plan`` is a pickled IntakePlan."""
     declared, folds, native = _prepare(plan)
     builder = PartBuilder(declared, assignment, folds)
-    if native:
+    if native and not declared.source.is_derived:
         batches = (as_records(batch, assignment.arrived) for batch in batches)
     # Pairs of one micro-batch of an input have its sequence in their address, and are records of their own.
     for chunk in join_tables(map(pa.table, batches)) if declared.source.is_derived else _chunks(batches):
@@ -90,6 +104,15 @@ def build_part(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordB
 
 def _work(plan: bytes, assignment: Assignment, batches: Iterable[pa.RecordBatch]) -> bytes:
     return to_bytes(build_part(plan, assignment, batches))
+
+
+def _make_and_work(
+    plan: bytes,
+    assignment: Assignment,
+    make: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    parts: Iterable[pa.RecordBatch],
+) -> bytes:
+    return _work(plan, assignment, make(parts))
 
 
 @lru_cache(maxsize=100)  # one for each source, and for each start after a change of its tables

@@ -8,13 +8,14 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from hourline_core.compute.tasks import keep_imports
 from hourline_core.compute.worker_database import connect
-from hourline_core.model import Source
 from speed_layer.derived.passed import Passed
-from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Addressed, Part, as_validated, ddl_of, schema_of
+from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Addressed, Part, as_validated, derive_events, schema_of
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.tasks import Evaluated
 from speed_layer.joins.join_rows import Joiner
 from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import ArchivedSide
@@ -42,22 +43,21 @@ def number_of_parts(step: tuple[SideStep, SideStep], tasks: int) -> int:
 
 def join_events(
     spark: SparkSession,
-    source: Source,
+    records: RecordPlan,
     plan: JoinPlan,
     step: tuple[SideStep, SideStep],
     passed: Passed,
     parts: int,
     arrived: datetime,
-) -> DataFrame:
-    """The pairs of a micro-batch of the joined ``source``, as ``validate`` gives events: in so many ``parts``. They
-    ``arrived`` (UTC) when it was planned. An event with null in its key is a record that is not taken.
+) -> Evaluated:
+    """The pairs of a micro-batch of the joined source of ``records``, evaluated: in so many ``parts``. They ``arrived``
+    (UTC) when it was planned. An event with null in its key is a record that is not taken.
 
     A pair has the address of its later event's micro-batch. An event without a partner, or one that takes it back
     (TAKEN_BACK), has that of the last sequence that is read of an input.
     """
-    schema = schema_of(source)
-    work = pickle.dumps(_Work(plan, step, passed, arrived, parts, schema))
-    return spark.range(0, parts, 1, parts).mapInArrow(partial(_work, work), ddl_of(source))
+    work = pickle.dumps(_Work(plan, step, passed, arrived, parts, schema_of(records.source)))
+    return derive_events(spark, parts, partial(_work, work), records)
 
 
 def _work(pickled: bytes, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

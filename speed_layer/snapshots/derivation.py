@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress_rows import ProgressRow
@@ -14,6 +14,8 @@ from hourline_core.storage.opening import open_table
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.stream import Step
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.tasks import Evaluated
 from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan, plan_snapshot, read_own_archive
 from speed_layer.snapshots.step import SnapshotStep, find_times, plan_step
 from speed_layer.snapshots.tasks import number_of_parts, take_snapshots
@@ -27,7 +29,6 @@ class TakenStep:
     """A ``Step`` of a snapshot."""
 
     spark: SparkSession
-    source: Source
     plan: SnapshotPlan
     earlier: ArchiveColumns
     files: SnapshotStep
@@ -40,8 +41,8 @@ class TakenStep:
     def parts(self) -> int:
         return number_of_parts(self.files, self.spark.sparkContext.defaultParallelism)
 
-    def derive(self, arrived: datetime) -> DataFrame | None:
-        return take_snapshots(self.spark, self.source, self.plan, self.earlier, self.files, self.parts, arrived)
+    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
+        return take_snapshots(self.spark, records, self.plan, self.earlier, self.files, self.parts, arrived)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class EmptyStep:
     up_to: Sequence[int]
     parts: int = 1
 
-    def derive(self, arrived: datetime) -> DataFrame | None:
+    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
         return None
 
 
@@ -80,7 +81,7 @@ class SnapshotDerivation:
         earlier = self._read_earlier()
         files = plan_step(self._plan, table, self._rejected, earlier, times, (before, up_to))
         columns = read_own_archive(self._project, self._source, self._plan, earlier)
-        return TakenStep(self._spark, self._source, self._plan, columns, files)
+        return TakenStep(self._spark, self._plan, columns, files)
 
     def reach_of_gap(self, place: int) -> tuple[timedelta, timedelta]:
         """A lost event may be the row of its key in all snapshots that follow."""

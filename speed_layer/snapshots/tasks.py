@@ -8,15 +8,16 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from hourline_core.compute.tasks import keep_imports
 from hourline_core.compute.worker_database import connect
-from hourline_core.model import Source
 from hourline_core.storage.data_files import file_system
 from hourline_core.storage.file_slices import read_slices
 from speed_layer.derived.read_events import read_events
-from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Addressed, Part, as_validated, ddl_of, schema_of
+from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Addressed, Part, as_validated, derive_events, schema_of
+from speed_layer.intake.record_plan import RecordPlan
+from speed_layer.intake.tasks import Evaluated
 from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
 from speed_layer.snapshots.snapshot_rows import Archived, SnapshotTaker
 from speed_layer.snapshots.step import TOMBSTONES, SnapshotStep
@@ -44,19 +45,19 @@ def number_of_parts(step: SnapshotStep, tasks: int) -> int:
 
 def take_snapshots(
     spark: SparkSession,
-    source: Source,
+    records: RecordPlan,
     plan: SnapshotPlan,
     earlier: ArchiveColumns,
     step: SnapshotStep,
     parts: int,
     arrived: datetime,
-) -> DataFrame:
-    """The rows of a micro-batch of ``source``, as ``validate`` gives events: in so many ``parts``. They ``arrived``
+) -> Evaluated:
+    """The rows of a micro-batch of the source of ``records``, evaluated: in so many ``parts``. They ``arrived``
     (UTC) when it was planned. ``earlier`` are the archived snapshots. An event with null in its key is a record that is
     not taken. All have the address of the last sequence that is read of the table.
     """
-    work = pickle.dumps(_Work(plan, earlier, step, arrived, parts, schema_of(source)))
-    return spark.range(0, parts, 1, parts).mapInArrow(partial(_work, work), ddl_of(source))
+    work = pickle.dumps(_Work(plan, earlier, step, arrived, parts, schema_of(records.source)))
+    return derive_events(spark, parts, partial(_work, work), records)
 
 
 def _work(pickled: bytes, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
