@@ -190,9 +190,9 @@ class _Archive:
             return self._find_hours(cutoffs, "")
         try:
             before, now = scan_differing(self._layout, lookup, versions)
+            changes = find_changes(lookup, before, now, values)
         except TableError:
             return self._find_hours(cutoffs, "")
-        changes = find_changes(lookup, before, now, values)
         return self._find_hours(cutoffs, _meets(lookup, keys), changes) if changes.num_rows else set()
 
     def _find_hours(

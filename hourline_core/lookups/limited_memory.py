@@ -9,17 +9,21 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-_MEMORY = "256MB"
+from hourline_core.errors import TableError, first_line
+
+_MEMORY = "512MB"
 """The memory of DuckDB. A refresh must leave memory for the layers."""
-_THREADS = 2
-"""Each one needs a part of the memory."""
+_THREADS = 1
+"""Each one needs a part of the memory. With two, rows with much text do not fit."""
 ROWS_AT_ONCE = 12 * 8192
 """The number of rows that are held as Arrow columns at once."""
 
 
 @contextmanager
 def limited_database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB with times in UTC. Beyond its memory, it works in the system's temporary folder."""
+    """A DuckDB with times in UTC. Beyond its memory, it works in the system's temporary folder. Within the block, it
+    raises TableError if neither is enough.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="hourline-lookup-") as folder,
         duckdb.connect(
@@ -27,7 +31,13 @@ def limited_database() -> Iterator[duckdb.DuckDBPyConnection]:
         ) as database,
     ):
         database.execute("SET TimeZone = 'UTC'")
-        yield database
+        try:
+            yield database
+        except duckdb.OutOfMemoryException as error:
+            raise TableError(
+                f"the rows of the lookup cannot be sorted with {_MEMORY} of memory and the space in {folder} "
+                f"({first_line(error)}): declare fewer columns, or set TMPDIR to a folder with space"
+            ) from error
 
 
 def scan(dataset: ds.Dataset, columns: Sequence[str]) -> ds.Scanner:

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hourline_core.errors import TableError
+from hourline_core.lookups import limited_memory
 from hourline_core.lookups import rows as taking
 from hourline_core.lookups.rows import LookupRows, is_same, take_rows
 from hourline_core.model import Lookup
@@ -153,3 +154,13 @@ def test_not_a_number_is_the_same_content() -> None:
     one = pa.table({"v": [1.0, float("nan"), None]})
     assert is_same(one, ds.dataset(one.to_batches(max_chunksize=2)))
     assert not is_same(one, ds.dataset(pa.table({"v": [1.0, 2.0, None]})))
+
+
+def test_rows_that_cannot_be_sorted_are_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limited_memory, "_MEMORY", "2MB")
+    rows = pa.table({"k": [f"{number:0200}" for number in range(50_000)], "v": range(50_000)})
+    lookup = Lookup.model_validate(
+        {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "string", "v": "long"}}
+    )
+    with pytest.raises(TableError, match=r"cannot be sorted with 2MB of memory .*: declare fewer columns"):
+        take_rows(lookup, [rows])
