@@ -156,7 +156,7 @@ class Snapshots:
                 )
                 for one in chosen[begin : begin + 3]
             ]
-            yield table(rows, TABLE)
+            yield table_of(rows, TABLE)
 
     def rejected(self) -> Iterator[pa.Table]:
         """All rejected records: tombstones, also later ones, and another one."""
@@ -175,7 +175,7 @@ class Snapshots:
             for one in self.records
             if one.value is None
         ]
-        yield table([*tombstones, (1, "t", 0, 9, b"a", "0123456789ab", BEGIN, arrived)], REJECTED)
+        yield table_of([*tombstones, (1, "t", 0, 9, b"a", "0123456789ab", BEGIN, arrived)], REJECTED)
 
     def earlier(self, snapshots: set[datetime | None]) -> Iterator[pa.Table]:
         """Whole hours of the archive."""
@@ -185,10 +185,10 @@ class Snapshots:
             for row in self.archive
             if (hour := (row[0] - timedelta(microseconds=1)).replace(minute=0, second=0, microsecond=0)) in hours
         ]
-        yield table(rows, EARLIER)
+        yield table_of(rows, EARLIER)
 
 
-def table(rows: list[tuple[Any, ...]], types: dict[str, Any]) -> pa.Table:
+def table_of(rows: list[tuple[Any, ...]], types: dict[str, Any]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(types)
     return pa.table([pa.array(values, of) for values, of in zip(columns, types.values(), strict=True)], names=[*types])
 
@@ -262,3 +262,38 @@ def test_the_last_moment_of_an_hour_is_in_its_snapshot_and_the_next_one_is_not()
 @pytest.mark.parametrize(("time", "last"), [(0, 0), (59, 0), (60, 60), (121, 120)])
 def test_a_snapshot_is_taken_at_whole_hours(time: int, last: int) -> None:
     assert floor(BEGIN + timedelta(minutes=time), timedelta(hours=1)) == BEGIN + timedelta(minutes=last)
+
+
+def test_a_key_of_several_fields_and_times_before_1970_are_as_any() -> None:
+    """The columns have the names of Hourline's own ones elsewhere."""
+    new_year = datetime(1969, 1, 1, tzinfo=UTC)
+    columns = {SEQUENCE: pa.int64(), EVENT_TIME: TIMESTAMP, DUPLICATE: pa.bool_(), HOUR: TIMESTAMP, **ADDRESS_TYPES}
+    columns |= {"side": pa.int32(), "day": pa.date32(), "at": pa.string(), "address": pa.int64()}
+    table = ArchiveColumns("", {}, {name: name for name in columns}, columns)
+    day = timedelta(days=1)
+    plan = SnapshotPlan("orders", table, "", AHEAD, None, None, ["side", "day"], ["at", "address"], TIME, None, day)
+    earlier = ArchiveColumns("", {}, {}, {HOUR: TIMESTAMP, TIME: TIMESTAMP, SNAPSHOT_ROW: pa.string(), **columns})
+    rows = [
+        (1, new_year + timedelta(hours=hours), False, new_year, "t", 0, number, 0, side, of_day, at, 5)
+        for number, (hours, side, of_day, at) in enumerate(
+            [
+                (30, 1, new_year.date(), "a"),
+                (50, 1, new_year.date(), "b"),
+                (3, 1, None, "c"),
+                (20, 2, new_year.date(), "d"),
+            ]
+        )
+    ]
+    with connect() as connection:
+        taker = SnapshotTaker(connection, plan, earlier, (0, 1))
+        times = Times(None, new_year + 3 * day)
+        taken = pa.concat_tables(taker.take(Archived([table_of(rows, columns)], [], []), times))
+        assert taker.count_null_keys(times) == 1
+    found = [(row[SNAPSHOT_TIME] - new_year, row["side"], row["at"], row["address"]) for row in taken.to_pylist()]
+    assert found == [
+        (day, 2, "d", 5),
+        (2 * day, 1, "a", 5),
+        (2 * day, 2, "d", 5),
+        (3 * day, 1, "b", 5),
+        (3 * day, 2, "d", 5),
+    ]
