@@ -113,7 +113,8 @@ _BY_MAKER = """
         count(*) FILTER (tailnum IS NOT NULL AND plane IS NULL)
     FROM met GROUP BY ALL ORDER BY 2 DESC LIMIT 3"""
 _BY_WIND = """
-    SELECT CASE WHEN wind_speed < 10 THEN 'light' WHEN wind_speed < 15 THEN 'moderate' ELSE 'strong' END,
+    SELECT CASE WHEN wind_speed < 10 THEN 'light' WHEN wind_speed < 15 THEN 'moderate'
+            WHEN wind_speed >= 15 THEN 'strong' END,
         count(*), 0, min(temp) FROM met JOIN weather USING (origin, hour_utc) GROUP BY ALL
     UNION ALL SELECT NULL, count(*), count(*), NULL FROM met ANTI JOIN weather USING (origin, hour_utc)
     ORDER BY 2 DESC"""

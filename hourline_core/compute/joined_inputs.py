@@ -48,7 +48,8 @@ def find_unfit_inputs(joined: Source) -> Iterator[tuple[tuple[str, ...], str]]:
     if joined.inputs:
         for one, other in joined.join.on.items():
             parts = zip(joined.inputs, (one, other), strict=True)
-            yield from ((("on", one), mistake) for mistake in _find_unfit_parts(parts))
+            # Both sides of a self-join may have the same part.
+            yield from ((("on", one), mistake) for mistake in dict.fromkeys(_find_unfit_parts(parts)))
 
 
 def _find_unfit_parts(parts: Iterable[tuple[Source, str]]) -> Iterator[str]:

@@ -126,9 +126,9 @@ def _find_key_mistakes(left: Source, one: str, right: Source, other: str) -> Ite
         kind = source.type_of(text) if text in source.event_fields else None
         if kind is not None:
             types.append(str(parse_type(kind)))
-        elif re.fullmatch(ANY_CASE, text) and text not in source.derived:
+        elif re.fullmatch(ANY_CASE, text) and text.casefold() not in source.field_names:
             hint = did_you_mean(text, [*source.event_fields, *source.derived])
-            yield f"got '{text}', which is no declared field of source '{source.name}'{hint}"
+            yield f"got '{text}', which is no field of source '{source.name}'{hint}"
     if len(types) == 2:
         yield from find_other_types((left, one, types[0]), (right, other, types[1]))
 

@@ -68,11 +68,16 @@ def sequences_read(progress: Progress, inputs: Sequence[Input]) -> list[int]:
     return [readings[one.topic_id].next_offsets.get(0, 1) - 1 for one in inputs]
 
 
-def new_rows(one: Input, after: int) -> list[ProgressRow]:
-    """The rows of its newest progress above the sequence ``after``, in order. Raises TableError."""
-    one.progress.table.update_incremental()
-    sequence = one.progress.sequence
-    return one.progress.rows(after, sequence) if sequence > after else []
+def new_rows(inputs: Sequence[Input], after: Sequence[int]) -> list[list[ProgressRow]]:
+    """The rows of the newest progress of each input above the sequence in ``after``, in order. Both sides of a
+    self-join have the same ones. Raises TableError.
+    """
+    for one in {one.source.name: one for one in inputs}.values():
+        one.progress.table.update_incremental()
+    return [
+        one.progress.rows(since, one.progress.sequence) if one.progress.sequence > since else []
+        for one, since in zip(inputs, after, strict=True)
+    ]
 
 
 def split_rows(rows: Sequence[ProgressRow], most: int) -> list[ProgressRow]:

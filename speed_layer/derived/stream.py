@@ -163,7 +163,7 @@ class DerivedStream:
     def _read_next(self) -> bool:
         """Read and commit the next sequences of the inputs. False: there are none."""
         most = self._project.settings.speed.max_records_per_batch
-        there = [new_rows(one, after) for one, after in zip(self._inputs, self._after, strict=True)]
+        there = new_rows(self._inputs, self._after)
         read = [split_rows(rows_before_gap(rows), most) for rows in there]
         for place, rows in enumerate(there):
             if rows and not read[place]:  # Its next sequence has a gap. It must not wait until the other input is read.

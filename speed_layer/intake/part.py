@@ -59,8 +59,8 @@ class IntakePlan:
     decoding: str
     """The hash of the decoding of the micro-batches."""
     native: Mapping[str, str] | None = None
-    """The expressions, for DuckDB, by column, if the tasks get records as of ``read_topics`` and evaluate them. None:
-    Spark does.
+    """The expressions, for DuckDB, by column, if the tasks evaluate them: records as of ``read_topics``, or derived
+    events, validated. None: Spark does.
     """
     lookups: Sequence[NativeLookup] = ()
     """The lookups whose columns these name."""

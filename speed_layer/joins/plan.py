@@ -69,7 +69,7 @@ class JoinPlan:
     @property
     def same_key(self) -> bool:
         """Whether an event has the same key on both sides."""
-        return self.is_self_join and list(self.sides[0].key) == list(self.sides[1].key)
+        return self.is_self_join and set(self.sides[0].key) == set(self.sides[1].key)
 
 
 def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> JoinPlan:

@@ -38,6 +38,8 @@ ALLOWED = "allowed are in a key declared and derived fields of source 'orders', 
             ],
         ),
         ("{half: half}", [(("on", "half"), "got fields of type double, allowed are string, int, long, boolean, date")]),
+        # Both sides are one source, and have one mistake.
+        ("md5(email)", [(("on", "md5(email)"), f"got 'md5(email)', {ALLOWED}")]),
         ("{emails(email): email}", [(("on", "emails(email)"), f"got 'emails(email)', {ALLOWED}")]),
     ],
 )

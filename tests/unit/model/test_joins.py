@@ -154,7 +154,7 @@ def test_a_key_of_the_left_side_alone_decides_about_pairs_of_one_source(tmp_path
         ),
         (
             "join: {left: order, right: payment, on: {order_id: oforder}, within: 1h}",
-            "join.on.order_id: got 'oforder', which is no declared field of source 'payment' — did you mean 'of_order'?",
+            "join.on.order_id: got 'oforder', which is no field of source 'payment' — did you mean 'of_order'?",
         ),
         ("join: {left: order, right: payment, on: {order_id: of_order}}", "join.within: is missing"),
         (
@@ -195,7 +195,7 @@ def test_a_key_of_the_left_side_alone_decides_about_pairs_of_one_source(tmp_path
         ),
         (
             "join: {left: {source: order, as: one}, right: {source: order, as: other}, on: order_ids, within: 1h}",
-            "join.on.order_ids: got 'order_ids', which is no declared field of source 'order' — did you mean 'order_id'?",
+            "join.on.order_ids: got 'order_ids', which is no field of source 'order' — did you mean 'order_id'?",
         ),
         (
             "join: {left: order, right: payment, on: {order_id: of_order}, within: 1h, kind: left}",
@@ -236,9 +236,7 @@ def test_a_key_may_be_a_derived_field_or_an_expression(tmp_path: Path) -> None:
         paid = FILES["sources/paid.yaml"].replace("{order_id: of_order}", key)
         assert "paid" in declared(tmp_path / str(number), paid=paid, payment=payment).sources
     paid = FILES["sources/paid.yaml"].replace("{order_id: of_order}", "{order_id: ids}")
-    with pytest.raises(
-        DeclarationError, match="got 'ids', which is no declared field of source 'payment' — did you mean 'id'"
-    ):
+    with pytest.raises(DeclarationError, match="got 'ids', which is no field of source 'payment' — did you mean 'id'"):
         declared(tmp_path / "other", paid=paid, payment=payment)
 
 

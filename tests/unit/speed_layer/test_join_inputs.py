@@ -11,7 +11,7 @@ from hourline_core.ledger.layout import EVENT_SCHEMA, Layout
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
 from hourline_core.model import load_project
 from hourline_core.storage.creation import open_or_create
-from speed_layer.derived.inputs import Input, open_inputs, refuse_other_inputs
+from speed_layer.derived.inputs import Input, new_rows, open_inputs, refuse_other_inputs
 from tests.support.project_files import write_project
 
 PAID: Any = SimpleNamespace(name="paid")
@@ -49,6 +49,26 @@ def test_other_tables_of_an_input_are_refused() -> None:
     inputs = [table_of("orders", "orders", 5), table_of("payments", "another", 9)]
     with pytest.raises(SourceError, match="the tables of source 'payments' are others than those"):
         refuse_other_inputs(PAID, progress_of_join(orders=5, payments=5), inputs)
+
+
+def test_both_sides_of_a_self_join_have_the_same_new_rows_whenever_its_input_commits() -> None:
+    class Commits:
+        """The progress of an input that finishes a micro-batch before each look."""
+
+        sequence = 5
+
+        @property
+        def table(self) -> Any:
+            return self
+
+        def update_incremental(self) -> None:
+            self.sequence += 1
+
+        def rows(self, after: int, up_to: int) -> list[int]:
+            return [*range(after + 1, up_to + 1)]
+
+    trips = Input(cast(Any, SimpleNamespace(name="trips")), cast(Any, Commits()), cast(Any, None))
+    assert cast(Any, new_rows([trips, trips], [5, 5])) == [[6], [6]]
 
 
 def test_both_sides_of_a_source_that_is_joined_with_itself_are_read_at_one_version(tmp_path: Path) -> None:
