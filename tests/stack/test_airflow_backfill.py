@@ -1,4 +1,4 @@
-"""Airflow's own backfill of 30 days up to now, on the real Airflow: killed in the middle of its work, and repeated.
+"""Airflow's own backfill of twenty days up to now, on the real Airflow: killed in the middle of its work, and repeated.
 
 The product's own commits have written the archive. The hours have few events, so no Spark starts.
 """
@@ -24,7 +24,7 @@ from tests.support.visits import BASE, Visit, Visits, first_of_each, hour, value
 
 pytestmark = pytest.mark.heavy
 
-DAYS, EVENTS, DAY = 30, 10, timedelta(days=1)
+DAYS, EVENTS, DAY = 20, 10, timedelta(days=1)
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 FIRST = (TODAY - (DAYS - 1) * DAY - BASE) // timedelta(hours=1)
 """The number of the first hour."""

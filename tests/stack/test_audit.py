@@ -70,7 +70,7 @@ def project(sound: StackProject, tmp_path: Path) -> StackProject:
     return share_sent(sound, tmp_path)
 
 
-@pytest.fixture(params=["sound", "native"])
+@pytest.fixture(params=[pytest.param("sound", marks=pytest.mark.long), "native"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StackProject]:
     """A copy of each. Tasks of Spark read the archive of the native one."""
     with tasks_of_few_events():

@@ -294,7 +294,7 @@ def test_events_without_a_partner_are_joined_and_taken_back(kafka: str, tmp_path
     assert "taken back" in explained
 
 
-@pytest.mark.heavy
+@pytest.mark.long
 def test_a_kill_at_the_commits_joins_no_event_twice_without_a_partner(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "outer_killed")
     shop.send("orders", *shop.some("orders", 30, (0, 3)))

@@ -121,7 +121,9 @@ def send_orders(project: StackProject, orders: list[Order]) -> None:
     project.send("orders", ({"product": order.product, "at": iso_text(order.at)} for order in orders))
 
 
-@pytest.mark.parametrize("time", ["record.timestamp", "coalesce(at, record.timestamp)"])
+@pytest.mark.parametrize(
+    "time", ["record.timestamp", pytest.param("coalesce(at, record.timestamp)", marks=pytest.mark.long)]
+)
 def test_a_source_as_a_table_in_both_layers(time: str, kafka: str, tmp_path: Path) -> None:
     name = "".join(character for character in time if character.isalpha())
     files = {file: text.replace("NAME", name).replace("TIME", time) for file, text in FILES.items()}
