@@ -21,6 +21,7 @@ from hourline_core.lookups.rows import schema_of
 from hourline_core.lookups.version_files import find_changed, read_rows, scan_rows, write_files
 from hourline_core.model import Lookup
 from hourline_core.model.times import duration_text
+from hourline_core.storage.commit_log import removed_files
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.data_files import data_files, file_system
 from hourline_core.storage.new_files import exchange_files, overwrite_files
@@ -171,10 +172,22 @@ def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.T
     committed = _newest(table, lookup)
     assert committed, "it has just been committed"
     if lookup.kept_for is not None:
-        hours = max(KEPT_HOURS, math.ceil(lookup.kept_for / timedelta(hours=1)))
-        if list_vacuumable(table, hours):
-            vacuum(table, hours)
+        _delete_replaced(table, max(KEPT_HOURS, math.ceil(lookup.kept_for / timedelta(hours=1))), committed.committed)
     return committed
+
+
+def _delete_replaced(table: DeltaTable, hours: int, now: datetime) -> None:
+    """Delete the files that were replaced more than ``hours`` before ``now`` (UTC)."""
+    # A checkpoint forgets files that were replaced a week ago. Of these, a vacuum knows when they were written alone.
+    if old := {file.path for file in list_vacuumable(table, hours)}:
+        vacuum(table, hours, _find_versions_with(table, old, now - timedelta(hours=hours)))
+
+
+def _find_versions_with(table: DeltaTable, paths: Collection[str], since: datetime) -> set[int]:
+    """The last versions with those of the data files ``paths`` that were replaced after ``since`` (UTC)."""
+    files = file_system(table)
+    commits = (one["version"] for one in table.history() if _time_of(one) > since)
+    return {number - 1 for number in commits if not removed_files(files, number).isdisjoint(paths)}
 
 
 def _content(lookup: Lookup) -> str:
@@ -213,5 +226,8 @@ def _last_content(table: DeltaTable) -> int | None:
 
 def _version(told: Mapping[str, Any]) -> LookupVersion:
     """A version by its entry in the history of the table."""
-    committed = datetime.fromtimestamp(told["timestamp"] / 1000, UTC)
-    return LookupVersion(told["version"], committed, int(told[_ROWS]))
+    return LookupVersion(told["version"], _time_of(told), int(told[_ROWS]))
+
+
+def _time_of(told: Mapping[str, Any]) -> datetime:
+    return datetime.fromtimestamp(told["timestamp"] / 1000, UTC)

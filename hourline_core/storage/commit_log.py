@@ -58,6 +58,13 @@ def newest_commit(files: FileSystem) -> int:
     return max((_number(path) for path in _list(files) if path.endswith(".json")), default=-1)
 
 
+def removed_files(files: FileSystem, version: int) -> set[str]:
+    """The paths of the data files that one commit has removed."""
+    with files.open_input_stream(commit_file(version)) as commit:
+        actions = map(json.loads, commit.read().splitlines())
+        return {action["remove"]["path"] for action in actions if "remove" in action}
+
+
 def _stamp(file: FileInfo) -> Stamp:
     return file.mtime_ns, file.size
 
