@@ -69,7 +69,7 @@ def mark_stale_hours(project: Project, clock: Clock = wall_clock) -> int:
     sources = {project.metrics[metric].source for metric, *_ in outdated}
     with open_database(project, clock, {f"hourline.events_{name}" for name in sources}) as (database, snapshot):
         archives = {
-            name: _Archive(database, layout, project.sources[name])
+            name: _Archive(database, project, project.sources[name])
             for name in sources
             if f"events/{name}" in snapshot.other_tables
         }
@@ -147,15 +147,16 @@ def _outdated_versions(project: Project, newest: Mapping[str, int], metric: str,
 class _Archive:
     """The archived events of a source, of which the keys are read."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, layout: Layout, source: Source) -> None:
-        self._database, self._layout, self._source = database, layout, source
+    def __init__(self, database: duckdb.DuckDBPyConnection, project: Project, source: Source) -> None:
+        self._database, self._layout, self._source = database, Layout.of(project), source
+        self._workspace = project.workspace
         columns = [name for name, *_ in database.execute(f"DESCRIBE hourline.events_{source.name}").fetchall()]
         there, known = {name.casefold() for name in columns}, archived_names(source, columns)
         # A field that was declared after the last micro-batch is no column yet.
         read = {name: identifier(of) if of.casefold() in there else "NULL" for name, of in known.items()}
         selected = ", ".join(f"{of} AS {identifier(name)}" for name, of in read.items())
         self._events = f"(SELECT {selected} FROM hourline.events_{source.name})"
-        self._is_as_declared = not ArchiveDecodings.read(layout, source).others
+        self._is_as_declared = not ArchiveDecodings.read(self._layout, source).others
         self._found: dict[object, set[datetime]] = {}
 
     def find_touched(
@@ -190,7 +191,7 @@ class _Archive:
             return self._find_hours(cutoffs, "")
         try:
             before, now = scan_differing(self._layout, lookup, versions)
-            changes = find_changes(lookup, before, now, values)
+            changes = find_changes(lookup, before, now, values, self._workspace)
         except TableError:
             return self._find_hours(cutoffs, "")
         return self._find_hours(cutoffs, _meets(lookup, keys), changes) if changes.num_rows else set()

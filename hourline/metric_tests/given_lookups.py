@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,8 @@ def refuse_unfit_rows(project: Project, tests: Sequence[LoadedTest]) -> None:
         for name, rows in test.declared.lookups.items():
             try:
                 given = project.lookups[name].model_copy(update={**_OF_GIVEN, "table": "the given table"})
-                take_rows(given, [_as_table(given, rows, test)])
+                with TemporaryDirectory() as folder:
+                    take_rows(given, [_as_table(given, rows, test)], Path(folder))
             except TableError as error:
                 mistakes.append(f"{test.place('lookups', name)}: lookups.{name}: {error}")
             except DeclarationError as error:

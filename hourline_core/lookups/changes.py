@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, groupby, islice, pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, scan
+from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, scan, working_folder
 from hourline_core.lookups.loaded import EVER, NEVER
 from hourline_core.lookups.rows import schema_of
 from hourline_core.model import Lookup
@@ -26,13 +27,16 @@ def key_columns(lookup: Lookup) -> list[str]:
     return [f"{SCRATCH_PREFIX}key_{place}" for place in range(len(lookup.key))]
 
 
-def find_changes(lookup: Lookup, before: ds.Dataset, now: ds.Dataset, values: Collection[str]) -> pa.Table:
+def find_changes(
+    lookup: Lookup, before: ds.Dataset, now: ds.Dataset, values: Collection[str], workspace: Path
+) -> pa.Table:
     """The keys (``key_columns``), with FIRST and END, at which ``values``, columns of the lookup, differ between two
-    versions, or of which one alone has a row. A key may have several spans.
+    versions, or of which one alone has a row. A key may have several spans. Beyond the memory for it, it works in files
+    in ``workspace``. Raises TableError if there is no space.
     """
     names, bounds = key_columns(lookup), [name for name in (lookup.valid_from, lookup.valid_to) if name]
     columns_read = list(dict.fromkeys([*lookup.key, *bounds, *values]))
-    with limited_database() as database:
+    with working_folder(workspace) as folder, limited_database(folder) as database:
         database.register("before", scan(before, columns_read))
         database.register("now", scan(now, columns_read))
         of_row = [f"{identifier(column)} AS {name}" for column, name in zip(lookup.key, names, strict=True)]

@@ -1,6 +1,5 @@
-"""Works on the rows of a lookup, which may be more than fit in memory. What does not fit is in temporary files."""
+"""Works on the rows of a lookup, which may be more than fit in memory. The others are in files in the workspace."""
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from hourline_core.errors import TableError, first_line
+from hourline_core.runtime.scratch_folder import scratch_folder
 
 _MEMORY = "512MB"
 """The memory of DuckDB. A refresh must leave memory for the layers."""
@@ -20,24 +20,27 @@ ROWS_AT_ONCE = 12 * 8192
 
 
 @contextmanager
-def limited_database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB with times in UTC. Beyond its memory, it works in the system's temporary folder. Within the block, it
-    raises TableError if neither is enough.
+def working_folder(workspace: Path) -> Iterator[Path]:
+    """A folder for what does not fit in memory. Raises TableError, within the block, too, if files cannot be written
+    there, or if a database needs more memory and space.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="hourline-lookup-") as folder,
-        duckdb.connect(
-            config={"memory_limit": _MEMORY, "threads": _THREADS, "temp_directory": str(Path(folder) / "spilled")}
-        ) as database,
-    ):
+    try:
+        with scratch_folder(workspace, "sorted_lookups") as folder:
+            yield folder
+    except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        raise TableError(
+            f"the rows of the lookup cannot be sorted with {_MEMORY} of memory and the space in {workspace / 'run'} "
+            f"({first_line(error)}): declare fewer columns, or give that folder more space"
+        ) from error
+
+
+@contextmanager
+def limited_database(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB with times in UTC. Beyond its memory, it works in ``folder``."""
+    settings: dict[str, str | bool | int | float | list[str]] = {"memory_limit": _MEMORY, "threads": _THREADS}
+    with duckdb.connect(config={**settings, "temp_directory": str(folder / "spilled")}) as database:
         database.execute("SET TimeZone = 'UTC'")
-        try:
-            yield database
-        except duckdb.OutOfMemoryException as error:
-            raise TableError(
-                f"the rows of the lookup cannot be sorted with {_MEMORY} of memory and the space in {folder} "
-                f"({first_line(error)}): declare fewer columns, or set TMPDIR to a folder with space"
-            ) from error
+        yield database
 
 
 def scan(dataset: ds.Dataset, columns: Sequence[str]) -> ds.Scanner:
@@ -52,13 +55,12 @@ def scan(dataset: ds.Dataset, columns: Sequence[str]) -> ds.Scanner:
     )
 
 
-def map_rows(schema: pa.Schema, parts: Iterable[pa.Table]) -> pa.Table:
-    """The rows of ``parts`` in a file that is mapped into memory, so that the system can take its pages back. The file
-    has no name any more, and ends with the table.
+def map_rows(schema: pa.Schema, parts: Iterable[pa.Table], folder: Path) -> pa.Table:
+    """The rows of ``parts`` in a file that is mapped into memory, so that the system can take its pages back. The
+    file is in ``folder``. Once that is deleted, it ends with the table.
     """
-    with tempfile.NamedTemporaryFile(prefix="hourline-lookup-") as file:
-        with pa.ipc.new_file(file, schema) as writer:
-            for part in parts:
-                writer.write_table(part)
-        file.flush()
-        return pa.ipc.open_file(pa.memory_map(file.name)).read_all()
+    path = str(folder / "rows.arrow")
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        for part in parts:
+            writer.write_table(part)
+    return pa.ipc.open_file(pa.memory_map(path)).read_all()

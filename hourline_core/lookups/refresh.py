@@ -44,8 +44,9 @@ def read_rows(project: Project, lookup: Lookup) -> LookupRows:
     if lookup.table_source:
         events, null_keys = read_source(project, lookup)
         refuse_too_many(lookup, events.num_rows)
-        return take_rows(lookup, [events])._replace(null_keys=null_keys)
-    found = take_rows(lookup, read_table(lookup, project.root, project.settings.storage_options))
+        return take_rows(lookup, [events], project.workspace)._replace(null_keys=null_keys)
+    read = read_table(lookup, project.root, project.settings.storage_options)
+    found = take_rows(lookup, read, project.workspace)
     if not found.rows.num_rows and not lookup.allow_empty:
         raise TableError(
             f"{lookup.table} has no row with a key, allowed is one or more: fill it, or declare allow_empty: true"

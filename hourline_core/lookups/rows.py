@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
@@ -12,7 +13,7 @@ import pyarrow.dataset as ds
 
 from hourline_core.errors import TableError, did_you_mean
 from hourline_core.formats.arrow_types import arrow_type
-from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, map_rows, scan
+from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, map_rows, scan, working_folder
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
 from hourline_core.sql.literals import identifier
@@ -50,14 +51,15 @@ def refuse_missing(lookup: Lookup, there: Sequence[str]) -> None:
             raise TableError(f"{lookup.table} has no column '{name}'{did_you_mean(name, there)}")
 
 
-def take_rows(lookup: Lookup, read: Iterable[pa.Table]) -> LookupRows:
+def take_rows(lookup: Lookup, read: Iterable[pa.Table], workspace: Path) -> LookupRows:
     """The rows of ``read``, which are parts of a table in its order. They have the declared columns with their names in
-    the table.
+    the table. Beyond the memory for it, it works in files in ``workspace``.
 
-    Raises TableError for a value of another type, a key that comes twice, and validities that are empty or overlap.
+    Raises TableError for a value of another type, a key that comes twice, validities that are empty or overlap, and if
+    there is no space.
     """
     schema, null_keys = schema_of(lookup), 0
-    with limited_database() as database:
+    with working_folder(workspace) as folder, limited_database(folder) as database:
         database.register("part", schema.empty_table())
         database.execute(f"CREATE TABLE found AS SELECT *, 0::BIGINT AS {_PLACE} FROM part")
         count = 0
@@ -72,7 +74,7 @@ def take_rows(lookup: Lookup, read: Iterable[pa.Table]) -> LookupRows:
             database.register("part", rows.filter(pa.array(has_key)))
             database.execute("INSERT INTO found FROM part")
             count += part.num_rows
-        return LookupRows(map_rows(schema, _check(lookup, _sort(lookup, database))), null_keys)
+        return LookupRows(map_rows(schema, _check(lookup, _sort(lookup, database)), folder), null_keys)
 
 
 def _sort(lookup: Lookup, database: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:

@@ -15,9 +15,9 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import version_files
 from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
-from hourline_core.lookups.rows import take_rows
 from hourline_core.lookups.versions import commit_version, open_versions, scan_differing
 from hourline_core.model import Lookup
+from tests.support.lookup_rows import take
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
 READ_RATES = pa.schema({"k": pa.int64(), "night": pa.bool_(), "since": MOMENT, "rate": pa.float64()})
@@ -31,7 +31,7 @@ def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
 ) -> None:
     """Files have two rows, so keys have rows in several ones."""
     try:
-        earlier, later = (take_rows(lookup, [pa.Table.from_pylist(rows, READ)]).rows for rows in (before, now))
+        earlier, later = (take(lookup, pa.Table.from_pylist(rows, READ)).rows for rows in (before, now))
     except TableError:
         return
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -41,7 +41,7 @@ def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
             commit_version(layout, lookup, open_versions(layout, lookup), rows).number for rows in (earlier, later)
         )
         scanned = scan_differing(layout, lookup, (first, second))
-        changed = find_changes(lookup, scanned[0], scanned[1], values).to_pylist()
+        changed = find_changes(lookup, scanned[0], scanned[1], values, Path(folder)).to_pylist()
     for kind in "ab":
         for size in (1, 2):
             for time in TIMES:
@@ -75,11 +75,11 @@ def test_versions_are_compared_as_they_are_stored(
     for changed in (-1, 700):
         rows = [{"k": k, "night": k % 2 == 0, "since": START, "rate": 1.0 + (k == changed)} for k in range(1_000)]
         read = pa.Table.from_pylist(rows, READ_RATES)
-        version = commit_version(layout, lookup, open_versions(layout, lookup), take_rows(lookup, [read]).rows)
+        version = commit_version(layout, lookup, open_versions(layout, lookup), take(lookup, read).rows)
         numbers.append(version.number)
     before, now = scan_differing(layout, lookup, (numbers[0], numbers[1]))
     assert before.count_rows() == now.count_rows() == rows_of_file, "the others are in files that both have"
-    (changed_key,) = find_changes(lookup, before, now, ["rate"]).to_pylist()
+    (changed_key,) = find_changes(lookup, before, now, ["rate"], tmp_path).to_pylist()
     assert [changed_key[name] for name in key_columns(lookup)] == [700, True]
 
 
@@ -90,7 +90,7 @@ def meet(
     return [[row[name] for name in values] for row in rows if matches([{**row, **always}], key, time)]
 
 
-def test_values_that_are_no_number_are_equal() -> None:
+def test_values_that_are_no_number_are_equal(tmp_path: Path) -> None:
     lookup = Lookup.model_validate(
         {
             "name": "rate",
@@ -102,5 +102,5 @@ def test_values_that_are_no_number_are_equal() -> None:
     )
     rows = pa.table({"k": ["a"], "since": pa.array([None], pa.date32()), "rate": [float("nan")]})
     other = rows.set_column(1, "since", pa.array([START.date()], pa.date32()))
-    (changed,) = find_changes(lookup, ds.dataset(rows), ds.dataset(other), ["rate"]).to_pylist()
+    (changed,) = find_changes(lookup, ds.dataset(rows), ds.dataset(other), ["rate"], tmp_path).to_pylist()
     assert changed[END] == round(START.timestamp() * 1_000_000), "from then on, both have it"

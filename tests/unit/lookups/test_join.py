@@ -20,10 +20,10 @@ from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import join
 from hourline_core.lookups.join import PinnedLookup
 from hourline_core.lookups.loaded import LoadedLookup
-from hourline_core.lookups.rows import take_rows
 from hourline_core.lookups.versions import commit_version, open_versions
 from hourline_core.model import Lookup, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, SEQUENCE
+from tests.support.lookup_rows import take
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
 BOUNDS = [-1, 1_000_000]
@@ -125,7 +125,7 @@ def look_up(
     """What the expressions give for ``sales``. Raises TableError for rows that are refused. The newest of ``versions``
     is the last one. Those with more than ``most_rows`` rows are not loaded.
     """
-    taken = [take_rows(lookup, [pa.Table.from_pylist(rows, READ)]).rows for rows in versions]
+    taken = [take(lookup, pa.Table.from_pylist(rows, READ)).rows for rows in versions]
     source = sold(lookup)
     expressions = {"mine": translate(source, "Price.v"), "same": translate(source, "other.V < 5")}
     assert [of.type for of in expressions.values() if of] == ["bigint", "boolean"]
@@ -200,7 +200,7 @@ def test_two_versions_of_a_lookup_are_held_and_more_if_events_keep_theirs_and_th
     for value in range(3):
         row = {"k": "a", "l": 1, "since": None, "until": None, "v": value}
         commit_version(
-            layout, LATEST, open_versions(layout, LATEST), take_rows(LATEST, [pa.Table.from_pylist([row], READ)]).rows
+            layout, LATEST, open_versions(layout, LATEST), take(LATEST, pa.Table.from_pylist([row], READ)).rows
         )
     used = ((1, 1), (2, 2))
     kept = [PinnedLookup(LATEST, layout, version, used) for version in (1, 2, 3)]

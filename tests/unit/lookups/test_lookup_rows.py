@@ -1,5 +1,6 @@
 """The rows of a lookup: sorted, typed, and at most one for a key and a time."""
 
+import resource
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from hourline_core.errors import TableError
 from hourline_core.lookups import limited_memory
 from hourline_core.lookups import rows as taking
-from hourline_core.lookups.rows import LookupRows, is_same, take_rows
+from hourline_core.lookups.rows import LookupRows, is_same
 from hourline_core.model import Lookup
+from tests.support.lookup_rows import take
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -91,7 +93,7 @@ def take_in_parts(lookup: Lookup, rows: list[dict[str, Any]], rows_at_once: int)
     parts = [table.slice(first, rows_at_once) for first in range(0, len(rows), rows_at_once)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(taking, "ROWS_AT_ONCE", rows_at_once)
-        return take_rows(lookup, parts)
+        return take(lookup, *parts)
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 1_000])
@@ -135,19 +137,19 @@ def test_a_value_of_another_type_is_refused(declared: str, values: pa.Array, wor
         {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "string", "v": {"type": declared}}}
     )
     with pytest.raises(TableError, match=r"column 'v' of x\.parquet") as refused:
-        take_rows(lookup, [pa.table({"k": ["a"] * len(values), "v": values})])
+        take(lookup, pa.table({"k": ["a"] * len(values), "v": values}))
     assert words in str(refused.value)
 
 
 def test_all_days_and_times_of_events_are_taken() -> None:
     first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     rows = [{"k": "a", "l": 1, "since": first, "until": last, "v": 1}]
-    assert take_rows(PRICE, [pa.Table.from_pylist(rows, READ)]).rows.to_pylist() == rows
+    assert take(PRICE, pa.Table.from_pylist(rows, READ)).rows.to_pylist() == rows
     day = Lookup.model_validate(
         {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "date"}, "on_duplicate": "error"}
     )
     days = [date.min, date.max]
-    assert take_rows(day, [pa.table({"k": days})]).rows["k"].to_pylist() == days
+    assert take(day, pa.table({"k": days})).rows["k"].to_pylist() == days
 
 
 def test_not_a_number_is_the_same_content() -> None:
@@ -156,11 +158,24 @@ def test_not_a_number_is_the_same_content() -> None:
     assert not is_same(one, ds.dataset(pa.table({"v": [1.0, 2.0, None]})))
 
 
+WIDE = Lookup.model_validate({"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "string", "v": "long"}})
+MANY = pa.table({"k": [f"{number:0200}" for number in range(50_000)], "v": range(50_000)})
+
+
 def test_rows_that_cannot_be_sorted_are_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limited_memory, "_MEMORY", "2MB")
-    rows = pa.table({"k": [f"{number:0200}" for number in range(50_000)], "v": range(50_000)})
-    lookup = Lookup.model_validate(
-        {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "string", "v": "long"}}
-    )
     with pytest.raises(TableError, match=r"cannot be sorted with 2MB of memory .*: declare fewer columns"):
-        take_rows(lookup, [rows])
+        take(WIDE, MANY)
+
+
+@pytest.mark.parametrize("memory", ["512MB", "8MB"])
+def test_files_that_cannot_be_written_are_told_in_a_sentence(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little memory, DuckDB writes the first ones."""
+    monkeypatch.setattr(limited_memory, "_MEMORY", memory)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(TableError, match=r"the space in .*/run \(.*: declare fewer columns"):
+            take(WIDE, MANY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from hourline_core.ledger.layout import Layout
-from hourline_core.lookups.rows import take_rows
 from hourline_core.lookups.versions import commit_version, is_kept, open_versions, read_version
 from hourline_core.model import Lookup
 from hourline_core.storage.opening import open_table
+from tests.support.lookup_rows import take
 
 
 def declare(keep: str) -> Lookup:
@@ -22,7 +22,7 @@ def declare(keep: str) -> Lookup:
 
 
 def commit(layout: Layout, lookup: Lookup, value: int) -> int:
-    rows = take_rows(lookup, [pa.table({"k": [1], "v": [value]})]).rows
+    rows = take(lookup, pa.table({"k": [1], "v": [value]})).rows
     return commit_version(layout, lookup, open_versions(layout, lookup), rows).number
 
 

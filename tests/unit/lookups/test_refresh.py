@@ -121,6 +121,20 @@ def test_a_table_that_cannot_be_used_leaves_the_version_before(
     assert words in "".join(find_unusable(project))
 
 
+def test_a_workspace_without_space_leaves_the_version_before(tmp_path: Path) -> None:
+    project = declare(tmp_path, **write_csv(tmp_path))
+    before = refresh_plane(project)
+    folder = project.workspace / "run" / "sorted_lookups"
+    folder.rmdir()
+    folder.touch()  # No file can be written into it.
+    (tmp_path / "planes.csv").write_text(CSV.replace("55", "56"))
+    state = refresh_plane(project)
+    assert "cannot be sorted" in (state.problem or "")
+    assert str(project.workspace / "run") in (state.problem or "")
+    assert (state.version, state.refreshed) == (before.version, NOON)
+    assert read_state(project, project.lookups["plane"]) == state
+
+
 def test_what_was_read_before_another_process_committed_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,10 +13,10 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import join
 from hourline_core.lookups.join import PinnedLookup, look_up
-from hourline_core.lookups.rows import take_rows
 from hourline_core.lookups.versions import commit_version, open_versions
 from hourline_core.model import Lookup
 from hourline_core.storage.opening import open_table
+from tests.support.lookup_rows import take
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 ROWS = 40_000
@@ -48,7 +48,7 @@ def commit(folder: Path, lookup: Lookup) -> PinnedLookup:
         }
     )
     layout = Layout(str(folder))
-    version = commit_version(layout, lookup, open_versions(layout, lookup), take_rows(lookup, [read]).rows)
+    version = commit_version(layout, lookup, open_versions(layout, lookup), take(lookup, read).rows)
     return PinnedLookup(lookup, layout, version.number)
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import version_files
-from hourline_core.lookups.rows import take_rows
 from hourline_core.lookups.versions import LookupVersion, commit_version, is_kept, open_versions, read_version
 from hourline_core.model import Lookup
 from hourline_core.storage.opening import open_table
+from tests.support.lookup_rows import take
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, prices
 
 SINCE = datetime(2026, 3, 2, tzinfo=UTC)
@@ -36,7 +36,7 @@ READ_HISTORY = pa.schema({"k": pa.int64(), "since": MOMENT, "until": MOMENT, "ra
 
 
 def commit(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVersion:
-    return commit_version(layout, lookup, open_versions(layout, lookup), take_rows(lookup, [rows]).rows)
+    return commit_version(layout, lookup, open_versions(layout, lookup), take(lookup, rows).rows)
 
 
 @settings(max_examples=50)
@@ -50,7 +50,7 @@ def test_each_version_has_its_rows_however_they_are_divided(
         layout = Layout(folder)
         for content in contents:
             try:
-                rows = take_rows(lookup, [pa.Table.from_pylist(content, READ)]).rows
+                rows = take(lookup, pa.Table.from_pylist(content, READ)).rows
             except TableError:
                 continue
             before = list(expected.values())[-1:]
