@@ -15,7 +15,6 @@ import duckdb
 import pyarrow as pa
 
 from hourline_core.compute.native_expressions import translate
-from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import Coverage, read_coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.decodings import ArchiveDecodings
@@ -23,7 +22,7 @@ from hourline_core.ledger.layout import TIMESTAMP, Layout, archived_names
 from hourline_core.ledger.unfinished_publication import leave_none_open
 from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
 from hourline_core.lookups.pinning import as_text, names_of, versions_of
-from hourline_core.lookups.versions import find_newest, scan_differing
+from hourline_core.lookups.versions import find_newest, is_kept, scan_differing
 from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.identity import words_of
@@ -53,7 +52,8 @@ def mark_stale_hours(project: Project, clock: Clock = wall_clock) -> int:
     """Mark the published hours whose events meet other rows of a lookup in its newest version. Returns their number, as
     far as they were not marked before.
 
-    The caller has the lease of the batch layer. Raises TableError, and ConflictError when another process publishes.
+    The caller has the lease of the batch layer. Raises TableError, also if two versions cannot be compared, and
+    ConflictError when another process publishes.
     """
     layout, newest = Layout.of(project), _newest_versions(project)
     if not newest or not exists(layout.coverage, layout.storage_options):
@@ -164,7 +164,8 @@ class _Archive:
     ) -> set[datetime]:
         """Those of the hours (UTC) in ``cutoffs`` with an event up to its cutoff that meets other values, which the
         metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can tell, if
-        a version is no longer kept, or if the events kept theirs until now, these are all hours with events.
+        a version is no longer kept, or if the events kept theirs until now, these are all hours with events. Raises
+        TableError if there is no space to compare the versions, or one is damaged.
         """
         words, touched = words_of(self._source, metric), set[datetime]()
         values = tuple(name for name in lookup.columns if name.casefold() in words and name not in lookup.key)
@@ -189,11 +190,10 @@ class _Archive:
         keys = [key.sql for text in self._source.lookups[use].key if (key := translate(self._source, text))]
         if len(keys) < len(lookup.key) or not self._is_as_declared:
             return self._find_hours(cutoffs, "")
-        try:
-            before, now = scan_differing(self._layout, lookup, versions)
-            changes = find_changes(lookup, before, now, values, self._workspace)
-        except TableError:
+        if not all(is_kept(self._layout, lookup, version) for version in versions):
             return self._find_hours(cutoffs, "")
+        with scan_differing(self._layout, lookup, versions) as (before, now):
+            changes = find_changes(lookup, before, now, values, self._workspace)
         return self._find_hours(cutoffs, _meets(lookup, keys), changes) if changes.num_rows else set()
 
     def _find_hours(

@@ -32,7 +32,7 @@ def find_changes(
 ) -> pa.Table:
     """The keys (``key_columns``), with FIRST and END, at which ``values``, columns of the lookup, differ between two
     versions, or of which one alone has a row. A key may have several spans. Beyond the memory for it, it works in files
-    in ``workspace``. Raises TableError if there is no space.
+    in ``workspace``. Raises TableError if there is no space for that.
     """
     names, bounds = key_columns(lookup), [name for name in (lookup.valid_from, lookup.valid_to) if name]
     columns_read = list(dict.fromkeys([*lookup.key, *bounds, *values]))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hourline_core.lookups.loaded import BYTES_OF_A_VERSION, MOMENT, LoadedLookup
 from hourline_core.lookups.rows import schema_of
 from hourline_core.lookups.version_files import scan_rows
-from hourline_core.lookups.versions import refuse_deleted
+from hourline_core.lookups.versions import naming_damage
 from hourline_core.model import Lookup
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.storage.data_files import local_files
@@ -43,7 +43,7 @@ class StoredLookup:
         times: pa.ChunkedArray | None = None,
     ) -> LoadedLookup:
         """The rows that have one of ``keys``, with ``columns``. With ``times``, they are valid between the first and
-        the last one. Raises TableError if the version is no longer kept.
+        the last one. Raises TableError if the version is no longer kept, or is damaged.
         """
         lookup, declared = self._lookup, schema_of(self._lookup)
         bounds = [name for name in (lookup.valid_from, lookup.valid_to) if name]
@@ -59,14 +59,11 @@ class StoredLookup:
             conditions = [f"l.{identifier(name)} = a.k{place}" for place, name in enumerate(lookup.key)]
             if times is not None and bounds:
                 conditions += self._is_valid(times)
-            try:
+            with naming_damage(self._table, lookup):
                 found = own.execute(f"""
                     SELECT l.* FROM ({self._select(own, types)}) l
                     SEMI JOIN (SELECT DISTINCT {", ".join(asked)} FROM asked) a ON {" AND ".join(conditions)}""")
                 return LoadedLookup(lookup, found.to_arrow_table().cast(read))
-            except duckdb.IOException:
-                refuse_deleted(self._table, lookup)
-                raise
 
     def _select(self, connection: duckdb.DuckDBPyConnection, types: Mapping[str, str]) -> str:
         """A query for all rows, with the columns in ``types``."""

@@ -5,11 +5,13 @@ import json
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
@@ -23,7 +25,7 @@ from hourline_core.model import Lookup
 from hourline_core.model.times import duration_text
 from hourline_core.storage.commit_log import removed_files
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.data_files import data_files, file_system
+from hourline_core.storage.data_files import damage_of, data_files, file_system
 from hourline_core.storage.new_files import exchange_files, overwrite_files
 from hourline_core.storage.opening import Table, exists, open_table
 from hourline_core.storage.vacuum import list_vacuumable, vacuum
@@ -83,11 +85,15 @@ def read_version(layout: Layout, lookup: Lookup, number: int) -> pa.Table:
     return read_rows(open_version(layout, lookup, number), lookup)
 
 
-def scan_differing(layout: Layout, lookup: Lookup, numbers: tuple[int, int]) -> list[ds.Dataset]:
-    """The rows of two versions, without those of files that both have. Raises TableError as ``open_version`` does."""
-    tables = [open_version(layout, lookup, number) for number in numbers]
-    both = set.intersection(*(set(data_files(table)) for table in tables))
-    return [scan_rows(table, lookup, without=both) for table in tables]
+@contextmanager
+def scan_differing(layout: Layout, lookup: Lookup, numbers: tuple[int, int]) -> Iterator[tuple[ds.Dataset, ds.Dataset]]:
+    """The rows of two versions, without those of files that both have. They are read within the block. Raises
+    TableError as ``open_version`` and ``naming_damage`` do.
+    """
+    first, second = (open_version(layout, lookup, number) for number in numbers)
+    both = set(data_files(first)) & set(data_files(second))
+    with naming_damage(first, lookup), naming_damage(second, lookup):
+        yield scan_rows(first, lookup, without=both), scan_rows(second, lookup, without=both)
 
 
 def open_version(layout: Layout, lookup: Lookup, number: int) -> Table:
@@ -112,6 +118,22 @@ def refuse_deleted(table: DeltaTable, lookup: Lookup) -> None:
             f"version {table.version()} of lookup '{lookup.name}' is no longer kept: `keep` in "
             f"lookups/{lookup.name}.yaml says how long (now {kept}); a recompute of its hours uses the newest version"
         )
+
+
+@contextmanager
+def naming_damage(table: Table, lookup: Lookup) -> Iterator[None]:
+    """Within the block, raise TableError if files of the version that ``table`` is open at were deleted, or cannot be
+    read.
+    """
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise
+    except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
+        refuse_deleted(table, lookup)
+        if damage := damage_of(table):
+            raise TableError(damage) from error
+        raise
 
 
 def is_kept(layout: Layout, lookup: Lookup, number: int) -> bool:
@@ -162,7 +184,9 @@ def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.T
     said = {"rows": rows.num_rows, "declaration": lookup.declaration}
     writers = [_content(lookup), _meaning(lookup)]
     if newest and is_last and is_kept(layout, lookup, newest.number):
-        changed = find_changed(open_version(layout, lookup, newest.number), lookup, rows)
+        before = open_version(layout, lookup, newest.number)
+        with naming_damage(before, lookup):
+            changed = find_changed(before, lookup, rows)
         if not changed:
             return newest
         files = [file for one in changed for file in write_files(layout, lookup, one.rows)]

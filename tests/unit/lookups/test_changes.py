@@ -40,8 +40,8 @@ def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
         first, second = (
             commit_version(layout, lookup, open_versions(layout, lookup), rows).number for rows in (earlier, later)
         )
-        scanned = scan_differing(layout, lookup, (first, second))
-        changed = find_changes(lookup, scanned[0], scanned[1], values, Path(folder)).to_pylist()
+        with scan_differing(layout, lookup, (first, second)) as (of_first, of_second):
+            changed = find_changes(lookup, of_first, of_second, values, Path(folder)).to_pylist()
     for kind in "ab":
         for size in (1, 2):
             for time in TIMES:
@@ -77,9 +77,9 @@ def test_versions_are_compared_as_they_are_stored(
         read = pa.Table.from_pylist(rows, READ_RATES)
         version = commit_version(layout, lookup, open_versions(layout, lookup), take(lookup, read).rows)
         numbers.append(version.number)
-    before, now = scan_differing(layout, lookup, (numbers[0], numbers[1]))
-    assert before.count_rows() == now.count_rows() == rows_of_file, "the others are in files that both have"
-    (changed_key,) = find_changes(lookup, before, now, ["rate"], tmp_path).to_pylist()
+    with scan_differing(layout, lookup, (numbers[0], numbers[1])) as (before, now):
+        assert before.count_rows() == now.count_rows() == rows_of_file, "the others are in files that both have"
+        (changed_key,) = find_changes(lookup, before, now, ["rate"], tmp_path).to_pylist()
     assert [changed_key[name] for name in key_columns(lookup)] == [700, True]
 
 

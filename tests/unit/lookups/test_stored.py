@@ -12,8 +12,9 @@ import pytest
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import join
+from hourline_core.lookups.changes import find_changes
 from hourline_core.lookups.join import PinnedLookup, look_up
-from hourline_core.lookups.versions import commit_version, open_versions
+from hourline_core.lookups.versions import commit_version, open_versions, read_version, scan_differing
 from hourline_core.model import Lookup
 from hourline_core.storage.opening import open_table
 from tests.support.lookup_rows import take
@@ -104,13 +105,51 @@ def test_a_column_that_was_declared_since_is_null(tmp_path: Path, monkeypatch: p
     assert met.columns["new"].type == pa.decimal128(9, 2)
 
 
-def test_a_version_that_is_deleted_meanwhile_is_refused_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+DELETED, DAMAGED = "version 1 of lookup 'x' is no longer kept", "is damaged: its file part-"
+
+
+def spoil(file: Path) -> None:
+    """Other bytes of the same number."""
+    content = file.read_bytes()
+    middle = len(content) // 2
+    file.write_bytes(content[: middle - 20_000] + b"\xff" * 40_000 + content[middle + 20_000 :])
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "deleted": (Path.unlink, DELETED),
+    "empty": (lambda file: file.write_bytes(b""), DAMAGED),
+    "cut off": (lambda file: file.write_bytes(file.read_bytes()[:-100]), DAMAGED),
+    "spoiled": (spoil, DAMAGED),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("folder", ["tables", "tables[1]"])
+@pytest.mark.parametrize("most_rows", [0, 1_000_000])
+def test_files_that_are_damaged_meanwhile_are_told_in_a_sentence(
+    most_rows: int, folder: str, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(join, "_MOST_ROWS", 0)
-    pinned = commit(tmp_path, declare("long"))
-    assert values_of(pinned, [3], pa.int64()) == [3]
-    for file in open_table(pinned.layout.lookup(pinned.lookup), {}).file_uris():
-        Path(file).unlink()
-    with pytest.raises(TableError, match="version 1 of lookup 'x' is no longer kept"):
-        values_of(pinned, [3], pa.int64())
+    """However they are read: by DuckDB, by Arrow, or as a whole."""
+    monkeypatch.setattr(join, "_MOST_ROWS", most_rows)
+    pinned = commit(tmp_path / folder, declare("string"))
+    if not most_rows:
+        assert values_of(pinned, [3], pa.string()) == [3]
+    (file,) = (tmp_path / folder / "lookups" / "x").glob("*.parquet")
+    harm, words = DAMAGES[damage]
+    harm(file)
+    with pytest.raises(TableError, match=words):
+        values_of(pinned, list(range(0, 3 * ROWS, 9)), pa.string())
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut off", "spoiled"])
+def test_a_refresh_and_a_comparison_tell_of_a_damaged_version(damage: str, tmp_path: Path) -> None:
+    lookup = declare("string")
+    layout = commit(tmp_path, lookup).layout
+    less = read_version(layout, lookup, 1).slice(1)
+    assert commit_version(layout, lookup, open_versions(layout, lookup), less).number == 2
+    for file in open_table(layout.lookup(lookup), {}).file_uris():
+        DAMAGES[damage][0](Path(file))
+    with pytest.raises(TableError, match=DAMAGED):
+        commit_version(layout, lookup, open_versions(layout, lookup), less)
+    with pytest.raises(TableError, match=DAMAGED), scan_differing(layout, lookup, (1, 2)) as (before, now):
+        find_changes(lookup, before, now, ["v"], tmp_path)
