@@ -7,7 +7,7 @@ the newest version, too, which coverage then says. So a difference is looked for
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from hourline_core.compute.native_expressions import translate
+from hourline_core.errors import TableError
 from hourline_core.ledger.coverage import Coverage, read_coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA
 from hourline_core.ledger.decodings import ArchiveDecodings
@@ -48,12 +49,12 @@ class _Outdated:
     """By hour (UTC), the sequence up to which its result counts events."""
 
 
-def mark_stale_hours(project: Project, clock: Clock = wall_clock) -> int:
+def mark_stale_hours(project: Project, tell: Callable[[str], None], clock: Clock = wall_clock) -> int:
     """Mark the published hours whose events meet other rows of a lookup in its newest version. Returns their number, as
     far as they were not marked before.
 
-    The caller has the lease of the batch layer. Raises TableError, also if two versions cannot be compared, and
-    ConflictError when another process publishes.
+    The caller has the lease of the batch layer. ``tell`` is called with a sentence if two versions cannot be compared.
+    Raises TableError, and ConflictError when another process publishes.
     """
     layout, newest = Layout.of(project), _newest_versions(project)
     if not newest or not exists(layout.coverage, layout.storage_options):
@@ -69,7 +70,7 @@ def mark_stale_hours(project: Project, clock: Clock = wall_clock) -> int:
     sources = {project.metrics[metric].source for metric, *_ in outdated}
     with open_database(project, clock, {f"hourline.events_{name}" for name in sources}) as (database, snapshot):
         archives = {
-            name: _Archive(database, project, project.sources[name])
+            name: _Archive(database, project, project.sources[name], tell)
             for name in sources
             if f"events/{name}" in snapshot.other_tables
         }
@@ -147,8 +148,10 @@ def _outdated_versions(project: Project, newest: Mapping[str, int], metric: str,
 class _Archive:
     """The archived events of a source, of which the keys are read."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, project: Project, source: Source) -> None:
-        self._database, self._layout, self._source = database, Layout.of(project), source
+    def __init__(
+        self, database: duckdb.DuckDBPyConnection, project: Project, source: Source, tell: Callable[[str], None]
+    ) -> None:
+        self._database, self._layout, self._source, self._tell = database, Layout.of(project), source, tell
         self._workspace = project.workspace
         columns = [name for name, *_ in database.execute(f"DESCRIBE hourline.events_{source.name}").fetchall()]
         there, known = {name.casefold() for name in columns}, archived_names(source, columns)
@@ -164,8 +167,8 @@ class _Archive:
     ) -> set[datetime]:
         """Those of the hours (UTC) in ``cutoffs`` with an event up to its cutoff that meets other values, which the
         metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can tell, if
-        a version is no longer kept, or if the events kept theirs until now, these are all hours with events. Raises
-        TableError if there is no space to compare the versions, or one is damaged.
+        a version is no longer kept, or if the events kept theirs until now, these are all hours with events. It is
+        told if the versions cannot be compared, as when there is no space for that, or one is damaged.
         """
         words, touched = words_of(self._source, metric), set[datetime]()
         values = tuple(name for name in lookup.columns if name.casefold() in words and name not in lookup.key)
@@ -192,8 +195,15 @@ class _Archive:
             return self._find_hours(cutoffs, "")
         if not all(is_kept(self._layout, lookup, version) for version in versions):
             return self._find_hours(cutoffs, "")
-        with scan_differing(self._layout, lookup, versions) as (before, now):
-            changes = find_changes(lookup, before, now, values, self._workspace)
+        try:
+            with scan_differing(self._layout, lookup, versions) as (before, now):
+                changes = find_changes(lookup, before, now, values, self._workspace)
+        except TableError as error:
+            self._tell(
+                f"versions {versions[0]} and {versions[1]} of lookup '{lookup.name}' cannot be compared, so all hours "
+                f"with events of source '{self._source.name}' count as stale that are of the first one: {error}"
+            )
+            return self._find_hours(cutoffs, "")
         return self._find_hours(cutoffs, _meets(lookup, keys), changes) if changes.num_rows else set()
 
     def _find_hours(

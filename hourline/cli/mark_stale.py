@@ -17,6 +17,6 @@ def mark_stale(project: "Project") -> None:
     from hourline_core.runtime.lease import turn
 
     with turn(project.workspace, "batch", report_waiting):
-        marked = mark_stale_hours(project)
+        marked = mark_stale_hours(project, note)
     if marked:
         note(f"{marked:,} published hour(s) are stale: their events meet other rows of lookups now")
