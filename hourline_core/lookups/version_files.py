@@ -83,7 +83,10 @@ def write_files(layout: Layout, lookup: Lookup, rows: pa.Table) -> Iterator[NewF
 
 def _first_of_file(table: Table, lookup: Lookup, path: str) -> tuple[Any, ...]:
     with file_system(table).open_input_file(path) as file:
-        return _order(lookup, pq.ParquetFile(file).read_row_group(0))
+        # Other columns may be large. One batch is one row.
+        named = [*lookup.key, *filter(None, [_bound_of(lookup)])]
+        batch = next(pq.ParquetFile(file).iter_batches(1, row_groups=[0], columns=named))
+        return _order(lookup, pa.Table.from_batches([batch]))
 
 
 def _place_of(rows: pa.Table, lookup: Lookup, first: tuple[Any, ...]) -> int:
@@ -92,6 +95,11 @@ def _place_of(rows: pa.Table, lookup: Lookup, first: tuple[Any, ...]) -> int:
 
 def _order(lookup: Lookup, rows: pa.Table) -> tuple[Any, ...]:
     """What rows are sorted by, of the first one: the key, and the first bound of validity. Null is before others."""
-    bound = lookup.valid_from or lookup.valid_to
+    bound = _bound_of(lookup)
     since = None if bound is None else rows[bound][0].as_py()
     return (*(rows[name][0].as_py() for name in lookup.key), since is not None, since)
+
+
+def _bound_of(lookup: Lookup) -> str | None:
+    """The column that the rows of a key are sorted by."""
+    return lookup.valid_from or lookup.valid_to

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from pyarrow.fs import FileType
 
-from hourline_core.errors import TableError
+from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups.rows import schema_of
 from hourline_core.lookups.version_files import find_changed, read_rows, scan_rows, write_files
@@ -26,7 +26,7 @@ from hourline_core.model.times import duration_text
 from hourline_core.storage.commit_log import removed_files
 from hourline_core.storage.creation import open_or_create
 from hourline_core.storage.data_files import damage_of, data_files, file_system
-from hourline_core.storage.new_files import exchange_files, overwrite_files
+from hourline_core.storage.new_files import NewFile, delete_files, exchange_files, overwrite_files
 from hourline_core.storage.opening import Table, exists, open_table
 from hourline_core.storage.vacuum import list_vacuumable, vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
@@ -190,14 +190,31 @@ def commit_version(layout: Layout, lookup: Lookup, table: DeltaTable, rows: pa.T
         if not changed:
             return newest
         files = [file for one in changed for file in write_files(layout, lookup, one.rows)]
-        exchange_files(table, [one.path for one in changed if one.path], files, said, writers, number)
+        with _deleting_on_conflict(layout, lookup, files):
+            exchange_files(table, [one.path for one in changed if one.path], files, said, writers, number)
     else:
-        overwrite_files(table, list(write_files(layout, lookup, rows)), rows.schema, said, writers, number)
+        files = list(write_files(layout, lookup, rows))
+        with _deleting_on_conflict(layout, lookup, files):
+            overwrite_files(table, files, rows.schema, said, writers, number)
     committed = _newest(table, lookup)
     assert committed, "it has just been committed"
     if lookup.kept_for is not None:
         _delete_replaced(table, max(KEPT_HOURS, math.ceil(lookup.kept_for / timedelta(hours=1))), committed.committed)
     return committed
+
+
+@contextmanager
+def _deleting_on_conflict(layout: Layout, lookup: Lookup, files: Collection[NewFile]) -> Iterator[None]:
+    """Delete ``files`` if their commit within the block loses against that of another process."""
+    try:
+        yield
+    except ConflictError:
+        with suppress(OSError, TableError):  # A vacuum deletes them in time.
+            newest = open_table(layout.lookup(lookup), layout.storage_options)
+            # An object store may have taken the commit before it refused it.
+            named = set(data_files(newest))
+            delete_files(newest, [file for file in files if file.path not in named])
+        raise
 
 
 def _delete_replaced(table: DeltaTable, hours: int, now: datetime) -> None:

@@ -8,11 +8,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hourline_core.errors import TableError
+from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import version_files
 from hourline_core.lookups.versions import LookupVersion, commit_version, is_kept, open_versions, read_version
@@ -110,3 +111,29 @@ def test_only_files_with_changed_rows_are_written(tmp_path: Path, monkeypatch: p
         found = read_version(layout, HISTORY, version.number).to_pylist()
         assert sorted(map(repr, found)) == sorted(map(repr, content.to_pylist()))
     assert commit(layout, HISTORY, contents[-1]) == versions[-1]
+
+
+@pytest.mark.parametrize("versions", [0, 1])
+def test_files_are_deleted_whose_commit_loses(versions: int, tmp_path: Path) -> None:
+    """With a version before, only changed files are written."""
+    layout = Layout(str(tmp_path))
+    for _ in range(versions):
+        commit(layout, HISTORY, history(range(10)))
+    ours, theirs = open_versions(layout, HISTORY), open_versions(layout, HISTORY)
+    commit_version(layout, HISTORY, theirs, take(HISTORY, history(range(10), 3)).rows)
+    there = {str(file) for file in Path(layout.lookup(HISTORY)).glob("*.parquet")}
+    with pytest.raises(ConflictError, match="another process has written"):
+        commit_version(layout, HISTORY, ours, take(HISTORY, history(range(10), 4)).rows)
+    assert {str(file) for file in Path(layout.lookup(HISTORY)).glob("*.parquet")} == there
+
+
+def test_of_a_file_with_more_rows_only_the_columns_of_its_range_are_read(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path))
+    commit(layout, HISTORY, history(range(10)))
+    (file,) = Path(layout.lookup(HISTORY)).glob("*.parquet")
+    rate = pq.read_metadata(file).row_group(0).column(3)
+    content = bytearray(file.read_bytes())
+    first = rate.dictionary_page_offset or rate.data_page_offset
+    content[first : first + rate.total_compressed_size] = b"\xff" * rate.total_compressed_size
+    file.write_bytes(content)
+    assert commit(layout, HISTORY, history(range(11))).rows == 22
