@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from hourline_core.ledger.layout import Layout
+from hourline_core.lookups.limited_memory import scan
 from hourline_core.lookups.loaded import LoadedLookup
 from hourline_core.lookups.stored import StoredLookup
-from hourline_core.lookups.version_files import read_rows
-from hourline_core.lookups.versions import open_version
+from hourline_core.lookups.version_files import scan_rows
+from hourline_core.lookups.versions import naming_damage, open_version
 from hourline_core.model import Lookup
+from hourline_core.storage.opening import Table
 
 _MOST_VERSIONS = 2
 """The number of versions of a lookup that a process holds: tasks of two micro-batches may run at once."""
@@ -25,9 +27,12 @@ several.
 """
 _MOST_ROWS = 1_000_000
 _MOST_FILE_BYTES = 64 << 20
-"""The maximum number of rows, and size of files, of a version that is loaded. Of a larger one, a process reads the rows
-of its events each time.
+_MOST_ROW_BYTES = 128 << 20
+"""The maximum number of rows, the size of files, and that of their rows in memory, of a version that is loaded. Of a
+larger one, a process reads the rows of its events each time.
 """
+_MOST_STORED = 8
+"""The maximum number of such versions of a lookup that a process holds open."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,20 @@ def open_lookup(pinned: PinnedLookup) -> LoadedLookup | StoredLookup:
     added = pa.table(table.get_add_actions())
     if sum(added["num_records"].to_pylist()) > _MOST_ROWS or sum(added["size_bytes"].to_pylist()) > _MOST_FILE_BYTES:
         return StoredLookup(pinned.lookup, table)
-    return LoadedLookup(pinned.lookup, read_rows(table, pinned.lookup))
+    rows = _read_small(table, pinned.lookup)
+    return StoredLookup(pinned.lookup, table) if rows is None else LoadedLookup(pinned.lookup, rows)
+
+
+def _read_small(table: Table, lookup: Lookup) -> pa.Table | None:
+    """The rows. None: they are too large for memory. A small file may have many texts that repeat."""
+    scanner, size, batches = scan(scan_rows(table, lookup), list(lookup.columns)), 0, list[pa.RecordBatch]()
+    with naming_damage(table, lookup):
+        for batch in scanner.to_batches():
+            size += batch.nbytes
+            if size > _MOST_ROW_BYTES:
+                return None
+            batches.append(batch)
+    return pa.Table.from_batches(batches, scanner.projected_schema)
 
 
 def load(pinned: PinnedLookup) -> LoadedLookup | StoredLookup:
@@ -124,5 +142,8 @@ def load(pinned: PinnedLookup) -> LoadedLookup | StoredLookup:
             most_bytes = _MOST_BYTES if pinned.used else 0
             while len(versions) > _MOST_VERSIONS and sum(one.size for one in versions.values()) > most_bytes:
                 versions.popitem(last=False)
+            stored = [number for number, one in versions.items() if isinstance(one, StoredLookup)]
+            for number in stored[:-_MOST_STORED]:
+                del versions[number]
         versions.move_to_end(pinned.version)
         return versions[pinned.version]

@@ -1,6 +1,6 @@
 """The rows of lookups that the events of a cell met, and why others met none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import duckdb
@@ -162,17 +162,16 @@ def _meet(
 ) -> pa.Table:
     """``asked`` with the row of each, the version that was used, and why it has none."""
     pinned = pin_recorded(source, layout, {} if recorded is None else {lookup.name: recorded}).get(lookup.name)
-    opened = _open(pinned)
     keys = _places(lookup)
+    of_keys = asked.select(keys).columns
+    loaded = _load(connection, pinned, of_keys)
     has_null = " OR ".join(f"{key} IS NULL" for key in keys)
     number = "NULL::BIGINT" if pinned is None else str(pinned.version)
     connection.register("asked", asked)
-    if opened is None:
+    if loaded is None:
         why = f"if({has_null}, 'null key', 'version not kept')"
         query = f"SELECT * EXCLUDE (version), {number} AS version, NULL AS row, {why} AS missed FROM asked"
         return connection.execute(query).to_arrow_table()
-    of_keys = asked.select(keys).columns
-    loaded = opened.load(connection, list(lookup.columns), of_keys) if isinstance(opened, StoredLookup) else opened
     # The same code as in both layers finds the rows.
     places = loaded.find(connection, of_keys, asked["at"])
     connection.register("placed", asked.append_column("place", pa.chunked_array([places])))
@@ -189,11 +188,20 @@ def _meet(
         LEFT JOIN (SELECT place, struct_pack({of_row}) AS row FROM rows) r ON r.place = p.place""").to_arrow_table()
 
 
-def _open(pinned: PinnedLookup | None) -> LoadedLookup | StoredLookup | None:
+def _load(
+    connection: duckdb.DuckDBPyConnection, pinned: PinnedLookup | None, keys: Sequence[pa.ChunkedArray]
+) -> LoadedLookup | None:
+    """The rows with ``keys``, or more. None: they are no longer kept."""
+    if pinned is None:
+        return None
     try:
-        return open_lookup(pinned) if pinned else None
+        opened = open_lookup(pinned)
+        # A vacuum may delete its files now.
+        if isinstance(opened, StoredLookup):
+            return opened.load(connection, list(pinned.lookup.columns), keys)
     except TableError:
         return None
+    return opened
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, name: str, lookup: Lookup) -> LookedUp:

@@ -13,7 +13,9 @@ from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import join
 from hourline_core.lookups.changes import find_changes
-from hourline_core.lookups.join import PinnedLookup, look_up
+from hourline_core.lookups.join import PinnedLookup, load, look_up, open_lookup
+from hourline_core.lookups.loaded import LoadedLookup
+from hourline_core.lookups.stored import StoredLookup
 from hourline_core.lookups.versions import commit_version, open_versions, read_version, scan_differing
 from hourline_core.model import Lookup
 from hourline_core.storage.opening import open_table
@@ -153,3 +155,37 @@ def test_a_refresh_and_a_comparison_tell_of_a_damaged_version(damage: str, tmp_p
         commit_version(layout, lookup, open_versions(layout, lookup), less)
     with pytest.raises(TableError, match=DAMAGED), scan_differing(layout, lookup, (1, 2)) as (before, now):
         find_changes(lookup, before, now, ["v"], tmp_path)
+
+
+def test_rows_that_repeat_much_text_stay_in_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is small, and its rows in memory would not be."""
+    monkeypatch.setattr(join, "_MOST_ROW_BYTES", 1 << 20)
+    lookup = Lookup.model_validate(
+        {"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "long", "v": "string"}}
+    )
+    layout, found = Layout(str(tmp_path)), []
+    for size in (100, 10_000):
+        rows = take(lookup, pa.table({"k": range(size), "v": ["x" * 1_000] * size})).rows
+        version = commit_version(layout, lookup, open_versions(layout, lookup), rows)
+        found.append(type(open_lookup(PinnedLookup(lookup, layout, version.number))))
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*.parquet")) < 1 << 20
+    assert found == [LoadedLookup, StoredLookup]
+    pinned = PinnedLookup(lookup, layout, version.number)
+    times = pa.chunked_array([[START]], pa.timestamp("us", tz="UTC"))
+    with duckdb.connect() as connection:
+        met = look_up(connection, pinned, ["v"], [pa.chunked_array([[7]])], times)
+    assert met.columns["v"].to_pylist() == ["x" * 1_000]
+
+
+def test_few_versions_that_stay_in_their_files_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "_MOST_ROWS", 0)
+    monkeypatch.setattr(join, "_MOST_STORED", 3)
+    lookup = declare("long")
+    layout = Layout(str(tmp_path))
+    for value in range(4):
+        rows = take(lookup, pa.table({"k": [1], "part": [True], "v": [value]})).rows
+        commit_version(layout, lookup, open_versions(layout, lookup), rows)
+    used = tuple((number, number) for number in range(1, 4))
+    opened = [load(PinnedLookup(lookup, layout, number, used)) for number in range(1, 5)]
+    again = [load(PinnedLookup(lookup, layout, number, used)) for number in (2, 3, 4, 1)]
+    assert [one is before for one, before in zip(again, [*opened[1:], opened[0]], strict=True)] == [True] * 3 + [False]
