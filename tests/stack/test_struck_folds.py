@@ -45,6 +45,7 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone
         yield spark
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_mid_fold_changes_nothing(project: StackProject) -> None:
     assert recompute(project, "worker").process.returncode == 0
     assert lost_tasks(project) == 1
