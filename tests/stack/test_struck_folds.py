@@ -80,6 +80,7 @@ def test_an_executor_killed_in_mid_fold_changes_nothing(
     check_published_once(project)
 
 
+@pytest.mark.long
 def test_a_task_that_runs_twice_counts_once(
     project: StackProject, two_workers: StandaloneSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
