@@ -219,7 +219,7 @@ def _deleting_on_conflict(layout: Layout, lookup: Lookup, files: Collection[NewF
 
 def _delete_replaced(table: DeltaTable, hours: int, now: datetime) -> None:
     """Delete the files that were replaced more than ``hours`` before ``now`` (UTC)."""
-    # A checkpoint forgets files that were replaced a week ago. Of these, a vacuum knows when they were written alone.
+    # A checkpoint forgets files that were replaced a week ago. A vacuum then knows only when they were written.
     if old := {file.path for file in list_vacuumable(table, hours)}:
         vacuum(table, hours, _find_versions_with(table, old, now - timedelta(hours=hours)))
 
