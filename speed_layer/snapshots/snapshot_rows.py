@@ -71,7 +71,8 @@ class SnapshotTaker:
         key, columns = ", ".join(self._keys), self._columns
         last, first = _micros(times.last), _micros(times.changed_after or times.last)
         self._run(
-            f"CREATE OR REPLACE TEMP TABLE late AS SELECT DISTINCT {key} FROM events WHERE is_new AND moment < {last}"
+            f"CREATE OR REPLACE TEMP TABLE late AS SELECT DISTINCT {key} FROM events "
+            f"WHERE is_new AND moment >= {first} AND moment < {last}"
         )
         for name, known in (("now", "true"), ("before", "NOT is_new")):
             versions = f"""

@@ -101,14 +101,17 @@ def oracle(records: list[Record], every: timedelta, up_to: int, clock: datetime)
 class Snapshots:
     """The archive of the snapshots, and what has come of the table's records so far."""
 
-    def __init__(self, records: list[Record], every: timedelta, parts: int) -> None:
+    def __init__(
+        self, records: list[Record], every: timedelta, parts: int, earliest: datetime = datetime.min.replace(tzinfo=UTC)
+    ) -> None:
+        self.earliest = earliest
         self.records, self.every, self.parts, self.plan = records, every, parts, plan_of(every)
         self.archive: list[tuple[Any, ...]] = []
         self.null_keys = 0
 
     def step(self, after: int, up_to: int, before: datetime | None, now: datetime | None) -> None:
         last, taken = (clock and floor(clock, self.every) for clock in (before, now))
-        fresh = [one.at for one in self.records if after < one.sequence <= up_to]
+        fresh = [one.at for one in self.records if after < one.sequence <= up_to and one.at >= self.earliest]
         late = min((time for time in fresh if last is not None and time < last), default=None)
         times = Times(last, taken, late and floor(late, self.every))
         if not (times.takes_some or times.changed_after):
@@ -245,6 +248,15 @@ def test_a_row_that_a_late_event_deletes_is_in_no_later_snapshot(value: int | No
 def test_a_tombstone_before_the_event_that_is_the_row_deletes_nothing() -> None:
     sent = [Record(1, 10, "a", None, 100), Record(1, 10, "a", 1, 101), Record(2, 170, "a", 2, 102)]
     check_each_step(sent, [300, 0])
+
+
+def test_a_tombstone_before_the_earliest_event_that_is_allowed_deletes_nothing() -> None:
+    """It changes no snapshot, so the row is that of the last one."""
+    sent = [Record(1, 10, "a", 1, 100), Record(2, -900, "a", None, 101), Record(3, 150, "b", 1, 102)]
+    snapshots, hours = Snapshots(sent, timedelta(hours=1), 1, earliest=BEGIN), timedelta(hours=1)
+    snapshots.step(0, 1, None, BEGIN + 2 * hours)
+    snapshots.step(1, 2, BEGIN + 2 * hours, BEGIN + 3 * hours)
+    assert snapshots.standing == oracle(sent, snapshots.every, 1, BEGIN + 3 * hours)
 
 
 def test_of_events_with_the_same_time_the_last_one_to_arrive_is_the_row() -> None:
