@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 
 from hourline_core.compute.aggregation import find_unsuited, named_expressions, plan_aggregation
 from hourline_core.compute.check_classes import find_mistakes_of_classes
-from hourline_core.compute.joined_inputs import find_unfit_deletion, find_unfit_inputs
+from hourline_core.compute.derived_inputs import find_unfit_deletion, find_unfit_inputs
 from hourline_core.compute.record import with_record
 from hourline_core.compute.repeatable import find_moving_times, refuse_moving_times, refuse_unrepeatable
 from hourline_core.compute.resolve import (

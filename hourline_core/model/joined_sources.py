@@ -1,42 +1,14 @@
-"""Gives derived sources the fields of their inputs, and finds the joins that cannot be."""
+"""Finds the joins that cannot be."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where
 from hourline_core.model.field_types import parse_type
 from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join, JoinSide
 from hourline_core.model.names import ANY_CASE, LONGEST
-from hourline_core.model.snapshot_sources import has_rows
 from hourline_core.model.source import Source
-
-
-def bind_derived(sources: Mapping[str, Source]) -> dict[str, Source]:
-    """The sources, with the fields of their inputs if they are derived; inputs come before what is made of them. A
-    source whose inputs are not all there, or that is its own input, stays as it is.
-    """
-    bound: dict[str, Source] = {}
-    waiting = dict(sources)
-    while waiting:
-        ready = [source for source in waiting.values() if all(name not in waiting for name in source.input_names)]
-        for source in ready or waiting.values():
-            bound[source.name] = _bind(source, [bound[name] for name in _sides(source) if name in bound])
-        waiting = {name: source for name, source in waiting.items() if name not in bound}
-    return bound
-
-
-def _sides(source: Source) -> Sequence[str]:
-    """The inputs of a derived source; the one of a self-join twice."""
-    return [side.source for side in source.join.sides] if source.join else source.input_names
-
-
-def _bind(source: Source, inputs: Sequence[Source]) -> Source:
-    if source.join and len(inputs) == 2:
-        return source.bind_inputs(*inputs)
-    if source.snapshot and inputs and has_rows(source.snapshot, *inputs):
-        return source.bind_table(*inputs)
-    return source
 
 
 def find_join_mistakes(sources: Mapping[str, Source], where: Where, unread: Collection[str]) -> Iterator[str]:

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from hourline_core.errors import DeclarationError, UsageError
 from hourline_core.model.base import Declaration
 from hourline_core.model.cross_checks import find_mistakes, find_view_clashes
+from hourline_core.model.derived_sources import bind_derived
 from hourline_core.model.home_folder import expand_home
-from hourline_core.model.joined_sources import bind_derived
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of

@@ -8,8 +8,8 @@ from typing import Literal
 
 from hourline_core.errors import DeclarationError, UsageError, did_you_mean
 from hourline_core.model.cross_checks import find_mistakes
+from hourline_core.model.derived_sources import bind_derived
 from hourline_core.model.home_folder import expand_home
-from hourline_core.model.joined_sources import bind_derived
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.rollup import ResolvedRollup

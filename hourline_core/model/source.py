@@ -16,10 +16,10 @@ from hourline_core.model.expressions import Expression, column_names, named_colu
 from hourline_core.model.field_types import ONLY_NESTED, ArrayType
 from hourline_core.model.fields import Field, FieldForm
 from hourline_core.model.finding_bounds import SourceFindings, severity_of
-from hourline_core.model.join import UNMATCHED, Join
+from hourline_core.model.join import Join
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
-from hourline_core.model.snapshot import SNAPSHOT_KEY, SNAPSHOT_ROW, SNAPSHOT_TIME, Snapshot
+from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
 from hourline_core.model.times import Duration, Moment
 from hourline_core.model.topics import RetentionForm, TopicForm, matches
@@ -193,46 +193,15 @@ class Source(Declaration):
     _declared: Mapping[str, Lookup] = pydantic.PrivateAttr(default_factory=dict)
     _inputs: tuple["Source", ...] = pydantic.PrivateAttr(default=())
 
-    def bind_inputs(self, left: "Source", right: "Source") -> Self:
-        """The joined source with the fields of its inputs, and the later event time of both."""
-        assert self.join, "it is joined"
-        may_lack = self.join.outer[::-1]
-        times: dict[str, Field] = {}
-        fields: dict[str, Field] = {}
-        for side, source, lacks in zip(self.join.sides, (left, right), may_lack, strict=True):
-            event_time, *names = (name for name, _ in side.joined_names(source.event_fields))
-            times[event_time] = Field(type="timestamp", required=not lacks)
-            for joined, name in zip(names, source.event_fields, strict=True):
-                required = name in source.required_fields and not lacks
-                fields[joined] = Field(type=source.type_of(name) or "string", required=required)
-        # It is null if both are: the greatest of one time and null is that time.
-        later = EventTime(expression=f"greatest({', '.join(times)})")
-        told = {UNMATCHED: Field(type="string")} if self.takes_back else {}
-        bound = self.model_copy(
-            update={
-                "fields": {**times, **fields, **told},
-                "event_time": later,
-                **({"id": UNMATCHED} if self.takes_back else {}),
-            }
-        )
-        bound._inputs = (left, right)
-        return bound
-
-    def bind_table(self, table: "Source") -> Self:
-        """The source of a snapshot with the fields of the source that is its table."""
-        assert self.snapshot, "it is a snapshot"
-        of_key = {SNAPSHOT_KEY: Field(type=table.key_type)} if self.snapshot.is_by_record_key else {}
-        fields = {name: Field(type=table.fields[name].type) for name in self.snapshot.names}
-        times = {name: Field(type="timestamp", required=True) for name in (SNAPSHOT_TIME, f"{table.name}_event_time")}
-        bound = self.model_copy(
-            update={
-                "fields": {**times, **of_key, **fields, SNAPSHOT_ROW: Field(type="string")},
-                # The last moment of the hour that ends with the snapshot.
-                "event_time": EventTime(expression=f"{SNAPSHOT_TIME} - INTERVAL 1 MICROSECOND"),
-                "id": SNAPSHOT_ROW,
-            }
-        )
-        bound._inputs = (table,)
+    def bind_inputs(
+        self, inputs: Sequence["Source"], fields: Mapping[str, Field], event_time: str, id: str | None = None
+    ) -> Self:
+        """The derived source with what its ``inputs`` give: the fields, the expression of its event time, and that of
+        its id, if it has one by itself.
+        """
+        given = {"fields": fields, "event_time": EventTime(expression=event_time), **({"id": id} if id else {})}
+        bound = self.model_copy(update=given)
+        bound._inputs = tuple(inputs)
         return bound
 
     @property

@@ -10,11 +10,12 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model import Project, Source
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
+from speed_layer.derived.rows import number_of_parts
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
 from speed_layer.joins.plan import JoinPlan, plan_join
 from speed_layer.joins.step import SideStep, plan_step
-from speed_layer.joins.tasks import join_events, number_of_parts
+from speed_layer.joins.tasks import join_events
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class JoinStep:
 
     @property
     def parts(self) -> int:
-        return number_of_parts(self.sides, self.spark.sparkContext.defaultParallelism)
+        rows = sum(files.rows for side in self.sides for files in (side.new, side.near, side.far))
+        return number_of_parts(rows, self.spark.sparkContext.defaultParallelism)
 
     def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
         if not any(files.slices for side in self.sides for files in (side.new, side.near)):

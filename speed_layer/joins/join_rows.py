@@ -18,6 +18,7 @@ from hourline_core.sql.literals import identifier, literal
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.read_events import ADDRESS
 from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, WHOLE, Part
+from speed_layer.derived.run_sql import run_sql
 from speed_layer.joins.plan import JoinPlan, SidePlan
 from speed_layer.joins.read_side import Side
 
@@ -151,7 +152,11 @@ class _Table:
         self._rows = 0
         empty = pa.schema([(of, plan.types[of]) for of in plan.columns]).empty_table()
         for table in (self.new, self.near, self.far):
-            self._run(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, 0::BIGINT AS n FROM ({self._select})", empty)
+            run_sql(
+                self._connection,
+                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, 0::BIGINT AS n FROM ({self._select})",
+                empty,
+            )
 
     @property
     def _select(self) -> str:
@@ -191,8 +196,8 @@ class _Table:
             self._insert(self.new, archived, self._of_part(part))
             if part.number == 0 and not self.outer:
                 is_null = " OR ".join(f"k{number} IS NULL" for number in range(len(self._plan.key)))
-                for sequence, events in self._run(
-                    f"SELECT s, count(*) FROM ({self._select}) WHERE {is_null} GROUP BY s", archived
+                for sequence, events in run_sql(
+                    self._connection, f"SELECT s, count(*) FROM ({self._select}) WHERE {is_null} GROUP BY s", archived
                 ):
                     nulls[sequence] = nulls.get(sequence, 0) + events
         return nulls
@@ -213,24 +218,28 @@ class _Table:
         if self._plan.identity is None or all(map(self.is_empty, tables)):
             return
         held = " UNION ".join(f"SELECT id, h FROM {table}" for table in tables)
-        self._run(f"CREATE OR REPLACE TEMP TABLE held AS SELECT * FROM ({held}) WHERE id IS NOT NULL")
+        run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE held AS SELECT * FROM ({held}) WHERE id IS NOT NULL")
         address = ", ".join(f"'{column}': {column}" for column in _PLACE)
         seen = ", ".join([*self._identity, *self._address, f"{identifier(SEQUENCE)} AS s"])
         first = f"id, h, {{{address}}} AS place"
-        self._run(f"CREATE OR REPLACE TEMP TABLE seen AS SELECT {first} FROM {self.new} LIMIT 0")
+        run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE seen AS SELECT {first} FROM {self.new} LIMIT 0")
         for archived in side.identities():
             chosen = f"SELECT {first} FROM (SELECT {seen} FROM archived) SEMI JOIN held USING (id, h)"
-            self._run(f"INSERT INTO seen {chosen}", archived)
-        self._run("CREATE OR REPLACE TEMP TABLE firsts AS SELECT id, h, min(place) AS place FROM seen GROUP BY id, h")
+            run_sql(self._connection, f"INSERT INTO seen {chosen}", archived)
+        run_sql(
+            self._connection,
+            "CREATE OR REPLACE TEMP TABLE firsts AS SELECT id, h, min(place) AS place FROM seen GROUP BY id, h",
+        )
         for table in tables:
             of_first = f"f.id = {table}.id AND f.h = {table}.h AND f.place = {{{address}}}"
-            self._run(
-                f"DELETE FROM {table} WHERE id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM firsts f WHERE {of_first})"
+            run_sql(
+                self._connection,
+                f"DELETE FROM {table} WHERE id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM firsts f WHERE {of_first})",
             )
 
     def is_empty(self, table: str) -> bool:
         """Whether one of its tables holds no event."""
-        return not self._run(f"SELECT 1 FROM {table} LIMIT 1")
+        return not run_sql(self._connection, f"SELECT 1 FROM {table} LIMIT 1")
 
     def _of_part(self, part: Part) -> str:
         keys = [f"k{number}" for number in range(len(self._plan.key))]
@@ -240,17 +249,8 @@ class _Table:
 
     def _insert(self, table: str, archived: pa.Table, condition: str) -> None:
         numbered = f"SELECT *, {self._rows} + row_number() OVER () AS n FROM ({self._select})"
-        self._run(f"INSERT INTO {table} SELECT * FROM ({numbered}) rows WHERE {condition}", archived)
+        run_sql(self._connection, f"INSERT INTO {table} SELECT * FROM ({numbered}) rows WHERE {condition}", archived)
         self._rows += archived.num_rows
-
-    def _run(self, sql: str, archived: pa.Table | None = None) -> list[tuple[int, ...]]:
-        if archived is None:
-            return self._connection.execute(sql).fetchall()
-        self._connection.register("archived", archived)
-        try:
-            return self._connection.execute(sql).fetchall()
-        finally:
-            self._connection.unregister("archived")
 
 
 def _micros(duration: timedelta) -> int:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from hourline_core.compute.joined_inputs import find_unfit_inputs, translate_for_join, translate_key
+from hourline_core.compute.derived_inputs import find_unfit_inputs, translate_input, translate_key
 from hourline_core.errors import DeclarationError
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout, archived_names
@@ -118,5 +118,5 @@ def _plan_side(
 
 
 def _translate(source: Source, text: str | None) -> str | None:
-    native = translate_for_join(source, text) if text else None
+    native = translate_input(source, text) if text else None
     return native.sql if native else None

@@ -21,9 +21,6 @@ from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import ArchivedSide
 from speed_layer.joins.step import SideStep
 
-_ROWS_OF_TASK = 100_000
-"""With fewer events to read, a further task costs more than it saves: each of them reads all, and keeps its keys."""
-
 
 @dataclass(frozen=True)
 class _Work:
@@ -33,12 +30,6 @@ class _Work:
     arrived: datetime
     parts: int
     schema: pa.Schema
-
-
-def number_of_parts(step: tuple[SideStep, SideStep], tasks: int) -> int:
-    """The number of tasks, of at most ``tasks``, that a micro-batch is divided among."""
-    rows = sum(files.rows for side in step for files in (side.new, side.near, side.far))
-    return max(1, min(tasks, rows // _ROWS_OF_TASK))
 
 
 def join_events(

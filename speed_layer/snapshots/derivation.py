@@ -13,12 +13,13 @@ from hourline_core.model import Project, Source
 from hourline_core.storage.opening import open_table
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
+from speed_layer.derived.rows import number_of_parts
 from speed_layer.derived.stream import Step
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
-from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan, plan_snapshot, read_own_archive
+from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan, plan_own_archive, plan_snapshot
 from speed_layer.snapshots.step import SnapshotStep, find_times, plan_step
-from speed_layer.snapshots.tasks import number_of_parts, take_snapshots
+from speed_layer.snapshots.tasks import take_snapshots
 
 _FOR_EVER = timedelta(days=4_000_000)
 """More than all times that Python has."""
@@ -39,7 +40,8 @@ class TakenStep:
 
     @property
     def parts(self) -> int:
-        return number_of_parts(self.files, self.spark.sparkContext.defaultParallelism)
+        rows = self.files.table.rows + self.files.snapshots.rows
+        return number_of_parts(rows, self.spark.sparkContext.defaultParallelism)
 
     def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
         return take_snapshots(self.spark, records, self.plan, self.earlier, self.files, self.parts, arrived)
@@ -80,7 +82,7 @@ class SnapshotDerivation:
             return EmptyStep([up_to])
         earlier = self._read_earlier()
         files = plan_step(self._plan, table, self._rejected, earlier, times, (before, up_to))
-        columns = read_own_archive(self._project, self._source, self._plan, earlier)
+        columns = plan_own_archive(self._project, self._source, self._plan, earlier)
         return TakenStep(self._spark, self._plan, columns, files)
 
     def reach_of_gap(self, place: int) -> tuple[timedelta, timedelta]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from hourline_core.compute.joined_inputs import find_unfit_deletion, translate_for_join
+from hourline_core.compute.derived_inputs import find_unfit_deletion, translate_input
 from hourline_core.errors import DeclarationError
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout, archived_names
@@ -72,7 +72,7 @@ def plan_snapshot(project: Project, source: Source, table: Input) -> SnapshotPla
     if mistake := find_unfit_deletion(source):
         raise DeclarationError(f"source '{source.name}' cannot take its snapshots: snapshot.deleted: {mistake}")
     layout, snapshot, of = Layout.of(project), source.snapshot, table.source
-    native = translate_for_join(of, snapshot.deleted) if snapshot.deleted else None
+    native = translate_input(of, snapshot.deleted) if snapshot.deleted else None
     deleted = native and native.sql
     needed = {name for name in (EVENT_TIME, *of.event_fields) if identifier(name) in (deleted or "")}
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE, *ADDRESS, *([RECORD] if snapshot.is_by_record_key else [])]
@@ -93,8 +93,8 @@ def plan_snapshot(project: Project, source: Source, table: Input) -> SnapshotPla
     )
 
 
-def read_own_archive(project: Project, source: Source, plan: SnapshotPlan, events: DeltaTable) -> ArchiveColumns:
-    """What tasks read of the ``events`` of the source of the snapshot itself."""
+def plan_own_archive(project: Project, source: Source, plan: SnapshotPlan, events: DeltaTable) -> ArchiveColumns:
+    """What tasks read of the ``events`` of the source of the snapshot itself: earlier snapshots."""
     columns = [HOUR, SEQUENCE, SNAPSHOT_ROW, plan.event_time, *plan.key, *plan.columns]
     return _columns_of(Layout.of(project), source, events, columns)
 

@@ -20,6 +20,7 @@ from hourline_core.sql.literals import identifier, literal
 from hourline_core.validation.keys import read_keys
 from speed_layer.derived.read_events import ADDRESS
 from speed_layer.derived.rows import AT, WHOLE, Part
+from speed_layer.derived.run_sql import run_sql
 from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
 from speed_layer.snapshots.step import Times, times_of_tombstones
 
@@ -70,9 +71,10 @@ class SnapshotTaker:
         self._hold(archived)
         key, columns = ", ".join(self._keys), self._columns
         last, first = _micros(times.last), _micros(times.changed_after or times.last)
-        self._run(
+        run_sql(
+            self._connection,
             f"CREATE OR REPLACE TEMP TABLE late AS SELECT DISTINCT {key} FROM events "
-            f"WHERE is_new AND moment >= {first} AND moment < {last}"
+            f"WHERE is_new AND moment >= {first} AND moment < {last}",
         )
         for name, known in (("now", "true"), ("before", "NOT is_new")):
             versions = f"""
@@ -80,7 +82,9 @@ class SnapshotTaker:
                 UNION ALL
                 SELECT {columns} FROM events SEMI JOIN late USING ({key})
                 WHERE moment >= {first} AND moment < {last} AND {known}"""
-            self._run(f"CREATE OR REPLACE TEMP TABLE late_{name} AS {self._rows_at(versions, first, last)}")
+            run_sql(
+                self._connection, f"CREATE OR REPLACE TEMP TABLE late_{name} AS {self._rows_at(versions, first, last)}"
+            )
         parts = [
             "SELECT false AS back, * FROM late_now ANTI JOIN late_before USING (snapshot, address)",
             "SELECT true AS back, * FROM late_before ANTI JOIN late_now USING (snapshot, address)",
@@ -114,9 +118,10 @@ class SnapshotTaker:
         """The number of events that are no rows, since their key is null, and would change or come into a snapshot now.
         Of the first part alone. To be asked after ``take``.
         """
-        ((events,),) = self._run(
+        ((events,),) = run_sql(
+            self._connection,
             f"SELECT count(*) FROM without_key WHERE (is_new AND moment < {_micros(times.last)}) "
-            f"OR (moment >= {_micros(times.last)} AND moment < {_micros(times.now)})"
+            f"OR (moment >= {_micros(times.last)} AND moment < {_micros(times.now)})",
         )
         return events
 
@@ -150,11 +155,11 @@ class SnapshotTaker:
             FROM archived WHERE NOT coalesce({identifier(DUPLICATE)}, false)"""
         empty = self._with_key(pa.schema([*plan.table.types.items()]).empty_table())
         for table in ("events", "without_key"):
-            self._run(f"CREATE OR REPLACE TEMP TABLE {table} AS {event}", empty)
+            run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE {table} AS {event}", empty)
         for rows in map(self._with_key, archived.events):
-            self._run(f"INSERT INTO events FROM ({event}) WHERE {self._is_of_part}", rows)
+            run_sql(self._connection, f"INSERT INTO events FROM ({event}) WHERE {self._is_of_part}", rows)
             if self._part.number == 0:
-                self._run(f"INSERT INTO without_key FROM ({event}) WHERE NOT ({self._has_key})", rows)
+                run_sql(self._connection, f"INSERT INTO without_key FROM ({event}) WHERE NOT ({self._has_key})", rows)
         for rows in archived.tombstones:
             self._hold_tombstones(rows)
         snapshot = f"""
@@ -163,12 +168,12 @@ class SnapshotTaker:
                    {identifier(SNAPSHOT_ROW)} AS address, false AS deleted
             FROM archived"""
         none = pa.schema([*self._earlier.types.items()]).empty_table()
-        self._run(f"CREATE OR REPLACE TEMP TABLE held AS {snapshot}", none)
+        run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE held AS {snapshot}", none)
         for rows in archived.snapshots:
-            self._run(f"INSERT INTO held FROM ({snapshot}) WHERE {self._is_of_part}", rows)
+            run_sql(self._connection, f"INSERT INTO held FROM ({snapshot}) WHERE {self._is_of_part}", rows)
         # A row that was taken back is there twice.
         standing = "FROM held QUALIFY count(*) OVER (PARTITION BY snapshot, address) = 1"
-        self._run(f"CREATE OR REPLACE TEMP TABLE snapshots AS {standing}")
+        run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE snapshots AS {standing}")
 
     def _hold_tombstones(self, rows: pa.Table) -> None:
         """Hold the tombstones among rejected records. They have no fields, and an address as events have."""
@@ -181,7 +186,8 @@ class SnapshotTaker:
             SELECT epoch_us(counts) AS moment, sequence AS s, topic_id AS a0, partition AS a1, "offset" AS a2,
                    0 AS a3, key AS k0, true AS deleted, sequence > {self._after} AS is_new
             FROM archived"""
-        self._run(
+        run_sql(
+            self._connection,
             f"INSERT INTO events BY NAME (SELECT * FROM ({tombstone}) WHERE {self._is_of_part})",
             rows.append_column("counts", times_of_tombstones(self._plan, rows)),
         )
@@ -209,15 +215,6 @@ class SnapshotTaker:
             return rows
         keys = pc.struct_field(rows[RECORD].combine_chunks(), "key")
         return rows.drop_columns(RECORD).append_column(SNAPSHOT_KEY, read_keys(keys, self._plan.key_type))
-
-    def _run(self, sql: str, archived: pa.Table | None = None) -> list[tuple[int, ...]]:
-        if archived is None:
-            return self._connection.execute(sql).fetchall()
-        self._connection.register("archived", archived)
-        try:
-            return self._connection.execute(sql).fetchall()
-        finally:
-            self._connection.unregister("archived")
 
 
 def _micros(time: datetime | None) -> int:

@@ -22,8 +22,6 @@ from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
 from speed_layer.snapshots.snapshot_rows import Archived, SnapshotTaker
 from speed_layer.snapshots.step import TOMBSTONES, SnapshotStep
 
-_ROWS_OF_TASK = 100_000
-"""With fewer events to read, a further task costs more than it saves: each of them reads all, and keeps its keys."""
 _ALL_SEQUENCES = (0, 1 << 62)
 _LAST_TIME = datetime.max.replace(tzinfo=UTC)
 
@@ -36,11 +34,6 @@ class _Work:
     arrived: datetime
     parts: int
     schema: pa.Schema
-
-
-def number_of_parts(step: SnapshotStep, tasks: int) -> int:
-    """The number of tasks, of at most ``tasks``, that a micro-batch is divided among."""
-    return max(1, min(tasks, (step.table.rows + step.snapshots.rows) // _ROWS_OF_TASK))
 
 
 def take_snapshots(

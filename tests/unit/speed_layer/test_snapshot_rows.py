@@ -24,6 +24,7 @@ from speed_layer.snapshots.step import Times, floor
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 TIME = "orders_event_time"
 AHEAD = timedelta(minutes=30)
+LONG_AGO = datetime(1971, 1, 1, tzinfo=UTC)
 ADDRESS_TYPES = dict(zip(ADDRESS, (pa.string(), pa.int32(), pa.int64(), pa.int32()), strict=True))
 TABLE = {
     SEQUENCE: pa.int64(),
@@ -101,9 +102,7 @@ def oracle(records: list[Record], every: timedelta, up_to: int, clock: datetime)
 class Snapshots:
     """The archive of the snapshots, and what has come of the table's records so far."""
 
-    def __init__(
-        self, records: list[Record], every: timedelta, parts: int, earliest: datetime = datetime.min.replace(tzinfo=UTC)
-    ) -> None:
+    def __init__(self, records: list[Record], every: timedelta, parts: int, earliest: datetime = LONG_AGO) -> None:
         self.earliest = earliest
         self.records, self.every, self.parts, self.plan = records, every, parts, plan_of(every)
         self.archive: list[tuple[Any, ...]] = []

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from hourline_core.compute.joined_inputs import find_unfit_deletion
+from hourline_core.compute.derived_inputs import find_unfit_deletion
 from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.model import Project, load_project
 from hourline_core.model.decoding import TOMBSTONE

@@ -15,7 +15,7 @@ _NAMES = {spark_type: name for name, spark_type in SPARK_TYPES.items() if name !
 """By type of Spark, the name that a field is declared with."""
 
 
-def translate_for_join(source: Source, text: str) -> Native | None:
+def translate_input(source: Source, text: str) -> Native | None:
     """``text``, over the events of an input, in DuckDB's SQL. None: only Spark computes it, or it needs a lookup. What
     an event finds there may change, and the pairs would not.
     """
@@ -26,7 +26,7 @@ def translate_for_join(source: Source, text: str) -> Native | None:
 def translate_key(source: Source, text: str) -> Native | None:
     """The same for a part of the key. A field may have any name, also one that is a word of SQL."""
     kind = source.type_of(text) if text in source.event_fields else None
-    return Native(identifier(text), SPARK_TYPES.get(kind, kind)) if kind else translate_for_join(source, text)
+    return Native(identifier(text), SPARK_TYPES.get(kind, kind)) if kind else translate_input(source, text)
 
 
 def find_unfit_inputs(joined: Source) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -38,7 +38,7 @@ def find_unfit_inputs(joined: Source) -> Iterator[tuple[tuple[str, ...], str]]:
     inputs = {source.name: source for source in joined.inputs}
     for side, source in zip(("left", "right"), inputs.values(), strict=False):
         for setting, text in (("id", source.id), ("where", source.where)):
-            if text and translate_for_join(source, text) is None:
+            if text and translate_input(source, text) is None:
                 yield (
                     (side,),
                     f"source '{source.name}' has `{setting}: {text}`, allowed are in an input of a join fields, "
@@ -75,7 +75,7 @@ def find_unfit_deletion(source: Source) -> str | None:
     if text is None or not source.inputs:
         return None
     (table,) = source.inputs
-    native = translate_for_join(table, text)
+    native = translate_input(table, text)
     if native is None:
         return (
             f"got {text!r}, allowed are fields of '{table.name}', comparisons, arithmetic and functions that DuckDB "

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hourline_core.compute.joined_inputs import find_unfit_inputs
+from hourline_core.compute.derived_inputs import find_unfit_inputs
 from hourline_core.model import load_project
 from tests.support.project_files import write_project
 
