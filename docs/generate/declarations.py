@@ -33,6 +33,7 @@ from hourline_core.model.schedule import Cron
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.topics import TopicPattern
+from hourline_core.model.upsert import Upsert
 
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
@@ -61,6 +62,7 @@ _TITLES: dict[type[Declaration], str] = {
     JoinSide: "Side of a join",
     Within: "Interval of a join",
     Snapshot: "Snapshot",
+    Upsert: "Upsert",
     LookupColumn: "Columns of a lookup",
     Measure: "Measures",
     UserMeasure: "User-defined measures",
@@ -107,6 +109,7 @@ def page() -> str:
         *_part(4, _TITLES[JoinSide], JoinSide),
         *_part(4, _TITLES[Within], Within, prefix="within."),
         *_part(3, _TITLES[Snapshot], Snapshot, prefix="snapshot."),
+        *_part(3, _TITLES[Upsert], Upsert, prefix="upsert."),
         *_part(3, _TITLES[Volume], Volume, prefix="volume."),
         *_part(3, _TITLES[SourceFindings], SourceFindings, prefix="findings."),
         *(text for bound in (ShareBound, TimeBound, SizeBound) for text in _part(4, _TITLES[bound], bound)),

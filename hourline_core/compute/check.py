@@ -100,7 +100,7 @@ def _check_source(spark: SparkSession, source: Source, collector: _MistakeCollec
             raise UnresolvedError(("join", *place), mistake)
     if unfit := find_unfit_deletion(source):
         with collector.collecting():
-            raise UnresolvedError(("snapshot", "deleted"), unfit)
+            raise UnresolvedError((source.derivation, "deleted"), unfit)
     if source.branch and source.branch != OTHERWISE:
         with collector.collecting():
             _check_branch(spark, source, source.branch)

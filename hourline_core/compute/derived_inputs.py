@@ -68,10 +68,10 @@ def _find_unfit_parts(parts: Iterable[tuple[Source, str]]) -> Iterator[str]:
 
 
 def find_unfit_deletion(source: Source) -> str | None:
-    """Why the condition under which an event deletes a row of a snapshot cannot be computed. None: it can, or there is
+    """Why the condition under which an event deletes a row of a table cannot be computed. None: it can, or there is
     none.
     """
-    text = source.snapshot.deleted if source.snapshot else None
+    text = source.table.deleted if source.table else None
     if text is None or not source.inputs:
         return None
     (table,) = source.inputs

@@ -8,9 +8,9 @@ from hourline_core.model.branches import Where, find_branch_mistakes
 from hourline_core.model.joined_sources import find_join_mistakes
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
-from hourline_core.model.snapshot_sources import find_snapshot_mistakes
 from hourline_core.model.source import Source
 from hourline_core.model.source_as_table import find_table_mistakes
+from hourline_core.model.table_sources import find_rows_mistakes
 
 
 def find_mistakes(
@@ -28,7 +28,7 @@ def find_mistakes(
     mistakes = [
         *find_branch_mistakes(sources, where),
         *find_join_mistakes(sources, where, unread),
-        *find_snapshot_mistakes(sources, where, unread),
+        *find_rows_mistakes(sources, where, unread),
         *_find_lookup_mistakes(sources, where, lookups, unread_lookups),
         *find_table_mistakes(lookups.values(), sources, where, unread),
     ]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hourline_core.model.expressions import column_names
-from hourline_core.model.snapshot import Snapshot
-from hourline_core.model.source import Source
+from hourline_core.model.source import DERIVATIONS, Source
+from hourline_core.model.table import Table
 
 DECODER_VERSION = 1
 """Raised when a correction makes the decoder take other records, or other values of them. Then all records are decoded
@@ -26,11 +26,19 @@ BYTES_ALONE = "bytes"
 TOMBSTONE = "tombstone"
 """The decoding of a tombstone among the rejected records: it has no bytes, and was not rejected."""
 
-_OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead", "join", "snapshot")
+_OF_SOURCE = (
+    "format",
+    "key_type",
+    "explode",
+    "event_time",
+    "earliest",
+    "latest",
+    "ahead",
+    "join",
+    "snapshot",
+    "upsert",
+)
 """The settings of a source, beside its fields, that decide which events a record becomes, or what it is made of."""
-
-_DERIVED = ("join", "snapshot")
-"""Those of a derived source."""
 
 _INPUTS = "inputs"
 """What decides about the events of a derived source's inputs, by their names, among the declared settings."""
@@ -54,8 +62,8 @@ def decoding_of(source: Source) -> Decoding:
     own = source.model_dump(mode="json", include={"fields", *_OF_SOURCE}, exclude_defaults=True)
     if source.inputs and source.join:
         own[_INPUTS] = {one.name: _what_joins(one, _keys(source, one)) for one in source.inputs}
-    if source.inputs and source.snapshot:
-        own[_INPUTS] = {table.name: _what_is_a_row(table, source.snapshot) for table in source.inputs}
+    if source.inputs and source.table:
+        own[_INPUTS] = {table.name: _what_is_a_row(table, source.table) for table in source.inputs}
     content = {"decoder": DECODER_VERSION, **own, **({} if source.raw else {"raw": False})}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return Decoding(hashlib.sha256(canonical.encode()).hexdigest()[:12], own, source.raw)
@@ -89,17 +97,17 @@ def _what_is_named(source: Source, names: Iterable[str], texts: Iterable[str]) -
     return {"fields": fields, "derived": derived}
 
 
-def _what_is_a_row(table: Source, snapshot: Snapshot) -> dict[str, Any]:
+def _what_is_a_row(table: Source, rows: Table) -> dict[str, Any]:
     """The settings of the source in the place of a table that decide which rows it has. Other fields may change."""
-    texts = [table.event_time.expression, snapshot.deleted or ""]
-    return dict(decoding_of(table).declared) | _what_is_named(table, snapshot.names, texts)
+    texts = [table.event_time.expression, rows.deleted or ""]
+    return dict(decoding_of(table).declared) | _what_is_named(table, rows.deciding_fields, texts)
 
 
 def find_other_derivation(before: Decoding, now: Decoding) -> list[str]:
     """In words, what is declared in another way by ``now`` than by ``before`` about what a derived source is made of.
     Empty: nothing, or neither is of a derived source.
     """
-    found = [key for key in _DERIVED if before.declared.get(key) != now.declared.get(key)]
+    found = [key for key in DERIVATIONS if before.declared.get(key) != now.declared.get(key)]
     old, new = before.declared.get(_INPUTS, {}), now.declared.get(_INPUTS, {})
     for name in new.keys() & old.keys():
         changed = [
@@ -140,7 +148,7 @@ def _changes(before: Decoding, now: Decoding) -> Iterator[tuple[str | None, str]
         yield None, f"raw, which was {_text(before.raw)}, is {_text(now.raw)}"
     for setting in _OF_SOURCE:
         value, was = now.declared.get(setting), before.declared.get(setting)
-        if value != was and setting not in _DERIVED:
+        if value != was and setting not in DERIVATIONS:
             yield None, f"{setting}, which was {_text(was)}, is {_text(value)}"
     for what in find_other_derivation(before, now):
         yield None, f"{what} is another one, which a recompute refuses"

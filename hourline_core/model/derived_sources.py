@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from hourline_core.model.fields import Field
 from hourline_core.model.join import UNMATCHED, Join
-from hourline_core.model.snapshot import SNAPSHOT_KEY, SNAPSHOT_ROW, SNAPSHOT_TIME, Snapshot
-from hourline_core.model.snapshot_sources import has_rows
+from hourline_core.model.snapshot import SNAPSHOT_ROW, SNAPSHOT_TIME
 from hourline_core.model.source import Source
+from hourline_core.model.table import KEY_FIELD, Table
+from hourline_core.model.table_sources import has_rows
+from hourline_core.model.upsert import UPSERT_ROW
 
 
 def bind_derived(sources: Mapping[str, Source]) -> dict[str, Source]:
@@ -28,8 +30,8 @@ def _bind(source: Source, known: Mapping[str, Source]) -> Source:
         return source
     if source.join:
         return _bind_join(source, source.join, [known[side.source] for side in source.join.sides])
-    if source.snapshot and has_rows(source.snapshot, known[source.snapshot.of]):
-        return _bind_snapshot(source, source.snapshot, known[source.snapshot.of])
+    if source.table and has_rows(source.table, known[source.table.of]):
+        return _bind_rows(source, source.table, known[source.table.of])
     return source
 
 
@@ -50,11 +52,17 @@ def _bind_join(source: Source, join: Join, inputs: Sequence[Source]) -> Source:
     return source.bind_inputs(inputs, {**times, **fields, UNMATCHED: Field(type="string")}, later, UNMATCHED)
 
 
-def _bind_snapshot(source: Source, snapshot: Snapshot, table: Source) -> Source:
+def _bind_rows(source: Source, rows: Table, table: Source) -> Source:
     """With the key and the columns of a row, and its times."""
-    times = {name: Field(type="timestamp", required=True) for name in (SNAPSHOT_TIME, f"{table.name}_event_time")}
-    of_key = {SNAPSHOT_KEY: Field(type=table.key_type)} if snapshot.is_by_record_key else {}
-    columns = {name: Field(type=table.fields[name].type) for name in snapshot.names}
-    fields = {**times, **of_key, **columns, SNAPSHOT_ROW: Field(type="string")}
+    event_time = f"{table.name}_event_time"
+    of_key = {KEY_FIELD: Field(type=table.key_type)} if rows.is_by_record_key else {}
+    fields = {
+        event_time: Field(type="timestamp", required=True),
+        **of_key,
+        **{name: Field(type=table.fields[name].type) for name in rows.names},
+    }
+    if source.upsert:
+        return source.bind_inputs([table], fields | {UPSERT_ROW: Field(type="string")}, event_time, UPSERT_ROW)
+    fields = {SNAPSHOT_TIME: Field(type="timestamp", required=True), **fields, SNAPSHOT_ROW: Field(type="string")}
     # The last moment of the hour that ends with the snapshot.
     return source.bind_inputs([table], fields, f"{SNAPSHOT_TIME} - INTERVAL 1 MICROSECOND", SNAPSHOT_ROW)

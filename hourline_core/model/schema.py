@@ -10,7 +10,7 @@ from hourline_core.model.metric import Metric
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.settings import Settings
-from hourline_core.model.source import Source
+from hourline_core.model.source import DERIVATIONS, Source
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 KINDS: dict[str, tuple[type[Declaration], ...]] = {
@@ -43,9 +43,9 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
 
 
 def _allow_derived(source: dict[str, Any]) -> None:
-    """Allow ``join`` or ``snapshot`` in place of a topic and what is said of its records."""
+    """Allow ``join``, ``snapshot`` or ``upsert`` in place of a topic and what is said of its records."""
     of_topic = {"required": ["topic", *source.pop("required")]}
-    source["anyOf"] = [of_topic, {"required": ["join"]}, {"required": ["snapshot"]}]
+    source["anyOf"] = [of_topic, *({"required": [key]} for key in DERIVATIONS)]
 
 
 def _allow_sql(metric: dict[str, Any]) -> None:

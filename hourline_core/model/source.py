@@ -21,8 +21,10 @@ from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
 from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
+from hourline_core.model.table import Table
 from hourline_core.model.times import Duration, Moment
 from hourline_core.model.topics import RetentionForm, TopicForm, matches
+from hourline_core.model.upsert import Upsert
 from hourline_core.model.volume import Volume
 
 _EARLIEST_EPOCH = datetime(1971, 1, 1, tzinfo=UTC)
@@ -33,6 +35,9 @@ _OF_RECORDS = (
     *("earliest", "latest", "ahead", "on_recreate", "partitions", "retention"),
 )
 """The keys that are about records of topics, which a derived source does not read."""
+
+DERIVATIONS = ("join", "snapshot", "upsert")
+"""The keys of which a derived source has one."""
 
 _NOT_TAKEN_BACK = {
     "id": "whose events that may be taken back have an id of their own: leave id out",
@@ -62,7 +67,7 @@ class Source(Declaration):
     topic: TopicForm | None = None
     """The Kafka topic of the events. A list names several topics. `{pattern: …}` is a regular expression, and means all
     topics whose whole name matches, also topics that are created later. Hourline creates a named topic if it is
-    missing. Each source has a `topic`, or is a `join` or a `snapshot`.
+    missing. Each source has a `topic`, or is a `join`, a `snapshot` or an `upsert`.
     """
 
     join: Join | None = None
@@ -77,6 +82,13 @@ class Source(Declaration):
     newest event of each key is the row. The fields are the key and the columns, with their names there,
     `snapshot_time`, the end of the hour, and the event time of the row, such as `orders_event_time`. Keys about
     records, such as `fields` and `event_time`, are not allowed beside it.
+    """
+
+    upsert: Upsert | None = None
+    """A source of whose events the newest version of each key counts, in place of a `topic`. Older versions are taken
+    back, at their own event time. The fields are the key and the columns, with their names there, and the event time of
+    the version, such as `payments_event_time`. Keys about records, such as `fields` and `event_time`, are not allowed
+    beside it.
     """
 
     branch: Expression | None = None
@@ -206,29 +218,45 @@ class Source(Declaration):
 
     @property
     def takes_back(self) -> bool:
-        """Whether events are taken back: those of a left or full join whose partner comes after all, and the rows of a
-        snapshot that a late event replaces. An event whose ``id`` comes again in its hour was taken back then, and does
-        not count.
+        """Whether events are taken back: those of a left or full join whose partner comes after all, the rows of a
+        snapshot that a late event replaces, and the older versions of an upsert. An event whose ``id`` comes again in
+        its hour was taken back then, and does not count.
         """
-        return self.snapshot is not None or (self.join is not None and self.join.type != "inner")
+        return self.table is not None or (self.join is not None and self.join.type != "inner")
+
+    @property
+    def table(self) -> Table | None:
+        """What takes another source as a table: a snapshot, or an upsert."""
+        return self.snapshot or self.upsert
+
+    @property
+    def derivation(self) -> str:
+        """The key that says how a derived source is made. Empty: it reads topics."""
+        return next((key for key in DERIVATIONS if getattr(self, key) is not None), "")
 
     @property
     def is_derived(self) -> bool:
         """Whether its events are made of those of other sources. Otherwise, they are read from topics."""
-        return self.join is not None or self.snapshot is not None
+        return bool(self.derivation)
 
     @property
     def input_names(self) -> tuple[str, ...]:
         """The names of the sources that a derived one is made of. Empty: it reads topics."""
         if self.join:
             return self.join.inputs
-        return (self.snapshot.of,) if self.snapshot else ()
+        return (self.table.of,) if self.table else ()
 
     @property
     def origin_text(self) -> str:
         """What a derived source is, for messages: ``joined of 'orders' and 'payments'``."""
         inputs = " and ".join(f"'{name}'" for name in self.input_names)
-        return f"{'joined' if self.join else 'a snapshot'} of {inputs}"
+        return f"{'joined' if self.join else self._what} of {inputs}"
+
+    @property
+    def _what(self) -> str:
+        if self.join:
+            return f"a {self.join.type} join"
+        return "a snapshot" if self.snapshot else "an upsert"
 
     @property
     def remembers_ids(self) -> bool:
@@ -308,11 +336,11 @@ class Source(Declaration):
         """
         if not isinstance(value, dict):
             return value
-        given = [key for key in ("join", "snapshot") if value.get(key) is not None]
+        given = [key for key in DERIVATIONS if value.get(key) is not None]
         if not given:
             return value
         if len(given) > 1:
-            raise refuse("got it beside `join`, allowed is one of them", "snapshot")
+            raise refuse(f"got it beside `{given[0]}`, allowed is one of them", given[1])
         for key in _OF_RECORDS:
             if value.get(key) is not None:
                 raise refuse(
@@ -324,20 +352,20 @@ class Source(Declaration):
     def _refuse_beside_taken_back(self) -> Self:
         if not self.takes_back:
             return self
-        what = f"a {self.join.type} join" if self.join else "a snapshot"
         for key, way_out in _NOT_TAKEN_BACK.items():
             if getattr(self, key) is not None:
-                raise refuse(f"got it beside {what}, {way_out}", key)
+                raise refuse(f"got it beside {self._what}, {way_out}", key)
         if self.clock == "wall":
             waits = "whose hours wait for partners" if self.join else "whose hours wait for the clock of its input"
-            raise refuse(f"got wall beside {what}, {waits}: leave it out", "clock")
+            raise refuse(f"got wall beside {self._what}, {waits}: leave it out", "clock")
         return self
 
     @model_validator(mode="after")
     def _check_origin(self) -> Self:
         if self.topic is None and not self.is_derived:
             raise refuse(
-                "is missing: allowed is the name of a Kafka topic, a `join` of two sources, or a `snapshot` of one",
+                "is missing: allowed is the name of a Kafka topic, a `join` of two sources, or a `snapshot` or "
+                "`upsert` of one",
                 "topic",
             )
         return self

@@ -96,11 +96,15 @@ def _steps_of(source: Source) -> Iterator[str]:
         yield f"{'joins' if source.join.type == 'inner' else f'{source.join.type} join'} on {keys}"
         within = source.join.within
         yield f"within {duration_text(within.before)} before and {duration_text(within.after)} after"
-    if source.snapshot:
-        key = " and ".join(source.snapshot.key) or RECORD_KEY
-        yield f"a snapshot of {source.snapshot.of} by {key} every {duration_text(source.snapshot.every)}"
-        if source.snapshot.deleted:
-            yield f"deleted if {source.snapshot.deleted}"
+    if source.table:
+        key = " and ".join(source.table.key) or RECORD_KEY
+        if source.snapshot:
+            yield f"a snapshot of {source.table.of} by {key} every {duration_text(source.snapshot.every)}"
+        if source.upsert:
+            reach = duration_text(source.upsert.within)
+            yield f"an upsert of {source.table.of} by {key}: the greatest {source.upsert.version} within {reach}"
+        if source.table.deleted:
+            yield f"deleted if {source.table.deleted}"
     if source.branch:
         yield f"branch {source.branch}"
     for name, expression in source.explode.items():

@@ -57,7 +57,7 @@ class Declared(Described):
     id: str | None
     """The expression that identifies an event."""
     takes_back: bool
-    """Whether events of the source may be taken back: it is a left or full join, or a snapshot."""
+    """Whether events of the source may be taken back: it is a left or full join, a snapshot or an upsert."""
     explode: dict[str, str]
     """How a record becomes several events: the name of the element, and the expression."""
     changing: ChangingMetric | None

@@ -161,3 +161,11 @@ def as_validated(addressed: Addressed, rows: pa.Table, places: int) -> pa.Table:
         for of in addressed.schema
     ]
     return pa.table(columns, names=addressed.schema.names).cast(addressed.schema)
+
+
+def with_sequence(rows: pa.Table, sequence: int) -> pa.Table:
+    """``rows`` with SIDE and INPUT_SEQUENCE: those of the only input, up to a ``sequence`` of it."""
+    size = len(rows)
+    return rows.append_column(SIDE, pa.array(np.zeros(size, np.int32))).append_column(
+        INPUT_SEQUENCE, pa.array(np.full(size, sequence, np.int64))
+    )

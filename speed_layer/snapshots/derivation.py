@@ -17,9 +17,11 @@ from speed_layer.derived.rows import number_of_parts
 from speed_layer.derived.stream import Step
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
-from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan, plan_own_archive, plan_snapshot
+from speed_layer.snapshots.plan import SnapshotPlan, plan_own_archive, plan_snapshot
 from speed_layer.snapshots.step import SnapshotStep, find_times, plan_step
 from speed_layer.snapshots.tasks import take_snapshots
+from speed_layer.tables.plan import ArchiveColumns
+from speed_layer.tables.tombstones import open_tombstones
 
 _FOR_EVER = timedelta(days=4_000_000)
 """More than all times that Python has."""
@@ -64,10 +66,9 @@ class SnapshotDerivation:
     def __init__(self, spark: SparkSession, project: Project, source: Source, inputs: Sequence[Input]) -> None:
         self._spark, self._project, self._source, self.inputs = spark, project, source, inputs
         (table,) = inputs
-        self._layout = layout = Layout.of(project)
+        self._layout = Layout.of(project)
         self._plan = plan_snapshot(project, source, table)
-        has_tombstones = self._plan.key_type is not None
-        self._rejected = open_table(layout.rejected(table.source), layout.storage_options) if has_tombstones else None
+        self._rejected = open_tombstones(project, table.source, self._plan)
         self._earlier: DeltaTable | None = None
         self.wait = table.source.grace
         """So events that come in time are in the snapshot."""

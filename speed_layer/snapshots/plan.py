@@ -1,109 +1,32 @@
 """Plans a snapshot: what tasks read of the archive of the table and of earlier snapshots, and what a row becomes."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
-from hourline_core.compute.derived_inputs import find_unfit_deletion, translate_input
-from hourline_core.errors import DeclarationError
-from hourline_core.ledger.decodings import ArchiveDecodings
-from hourline_core.ledger.layout import Layout, archived_names
+from hourline_core.ledger.layout import Layout
 from hourline_core.model import Project, Source
-from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, RECORD, SEQUENCE
+from hourline_core.model.scratch_columns import HOUR, SEQUENCE
 from hourline_core.model.snapshot import SNAPSHOT_ROW
-from hourline_core.sql.literals import identifier
-from speed_layer.derived.decoding import DecodedAnew, plan_decoding
 from speed_layer.derived.inputs import Input
-from speed_layer.derived.read_events import ADDRESS
+from speed_layer.tables.plan import ArchiveColumns, TablePlan, columns_of, plan_table
 
 
 @dataclass(frozen=True)
-class ArchiveColumns:
-    """What tasks read of an archive."""
-
-    archive: str
-    """The address of its events table."""
-    storage_options: Mapping[str, str] = field(repr=False)
-    columns: Mapping[str, str]
-    """By Hourline's names, the name of each column in the archive."""
-    types: Mapping[str, pa.DataType]
-    """By column, as it is archived."""
-    anew: DecodedAnew | None = None
-    """How events are decoded that another declaration has archived. None: there are none."""
-
-
-@dataclass(frozen=True)
-class SnapshotPlan:
+class SnapshotPlan(TablePlan):
     """A snapshot of a table."""
 
-    source: str
-    """The name of the source that is the table."""
-    table: ArchiveColumns
-    rejected: str
-    """The address of the table of the input's rejected records, which has its tombstones."""
-    ahead: timedelta
-    """The maximum time by which a tombstone counts after its arrival."""
-    earliest: datetime | None
-    """The earliest time of an event of the table. None: there is no bound."""
-    key_type: str | None
-    """That of the record's key, if it is the key of the table. None: the key is made of fields, and a tombstone has
-    none.
-    """
-    key: Sequence[str]
-    """The fields of the key."""
-    columns: Sequence[str]
-    event_time: str
-    """The field with the event time of the row."""
-    deleted: str | None
-    """The condition under which an event deletes a row, in DuckDB's SQL. None: none does."""
     every: timedelta
 
 
 def plan_snapshot(project: Project, source: Source, table: Input) -> SnapshotPlan:
-    """The plan of ``source``, a snapshot of ``table``.
-
-    Raises DeclarationError if DuckDB does not compute the condition under which a row is deleted, and SourceError if
-    the archive has events that another declaration has made.
-    """
+    """The plan of ``source``, a snapshot of ``table``. Raises as ``plan_table``."""
     assert source.snapshot, "it is a snapshot"
-    if mistake := find_unfit_deletion(source):
-        raise DeclarationError(f"source '{source.name}' cannot take its snapshots: snapshot.deleted: {mistake}")
-    layout, snapshot, of = Layout.of(project), source.snapshot, table.source
-    native = translate_input(of, snapshot.deleted) if snapshot.deleted else None
-    deleted = native and native.sql
-    needed = {name for name in (EVENT_TIME, *of.event_fields) if identifier(name) in (deleted or "")}
-    own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE, *ADDRESS, *([RECORD] if snapshot.is_by_record_key else [])]
-    decodings = ArchiveDecodings.of(table.events, of)
-    columns = [*own, *sorted({*snapshot.names, *needed} - {*own})]
-    return SnapshotPlan(
-        of.name,
-        _columns_of(layout, of, table.events, columns, plan_decoding(source, of, decodings)),
-        layout.rejected(of),
-        of.ahead,
-        of.first_time,
-        of.key_type if snapshot.is_by_record_key else None,
-        snapshot.key_fields,
-        snapshot.columns,
-        f"{of.name}_event_time",
-        deleted,
-        snapshot.every,
-    )
+    return SnapshotPlan(**plan_table(project, source, source.snapshot, table), every=source.snapshot.every)
 
 
 def plan_own_archive(project: Project, source: Source, plan: SnapshotPlan, events: DeltaTable) -> ArchiveColumns:
     """What tasks read of the ``events`` of the source of the snapshot itself: earlier snapshots."""
     columns = [HOUR, SEQUENCE, SNAPSHOT_ROW, plan.event_time, *plan.key, *plan.columns]
-    return _columns_of(Layout.of(project), source, events, columns)
-
-
-def _columns_of(
-    layout: Layout, source: Source, events: DeltaTable, names: Sequence[str], anew: DecodedAnew | None = None
-) -> ArchiveColumns:
-    there = pa.schema(events.schema().to_arrow())
-    archived = archived_names(source, there.names) | {DUPLICATE: "duplicate", RECORD: "record"}
-    columns = {name: archived[name] for name in names}
-    types = {name: there.field(stored).type for name, stored in columns.items()}
-    return ArchiveColumns(events.table_uri, layout.storage_options, columns, types, anew)
+    return columns_of(Layout.of(project), source, events, columns)

@@ -7,30 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from hourline_core.ledger.layout import REJECTED_SCHEMA
 from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.model.decoding import TOMBSTONE
 from hourline_core.model.hours import HOUR
-from hourline_core.storage.data_files import file_system
 from hourline_core.storage.file_ranges import file_ranges
-from hourline_core.storage.file_slices import FileSlice, read_slices
+from hourline_core.storage.file_slices import FileSlice
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.read_events import NO_FILES, Files, choose_files
 from speed_layer.derived.spans import FIRST_HOUR, hour_at, spans_of
 from speed_layer.snapshots.plan import SnapshotPlan
+from speed_layer.tables.tombstones import choose_tombstones, find_hours
 
-TOMBSTONES = pa.schema(
-    [
-        REJECTED_SCHEMA.field(name)
-        for name in ("sequence", "topic_id", "partition", "offset", "key", "decoding", "timestamp", "arrived")
-    ]
-)
-"""The columns of rejected records that are read."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -81,9 +70,9 @@ def find_times(
     last, now = (clock and floor(clock, plan.every) for clock in passed)
     if last is None:
         return Times(None, now)
-    times = [of.hour for row in rows for of in row.hours if of.events]
-    times += first_tombstones(plan, rejected, after, rows[-1].sequence) if rejected and rows else []
-    late = min((time for time in times if time < last), default=None)
+    hours = {of.hour for row in rows for of in row.hours if of.events}
+    hours |= find_hours(plan, rejected, after, rows[-1].sequence) if rows else set()
+    late = min((hour for hour in hours if hour < last), default=None)
     return Times(last, now, late and floor(late, plan.every))
 
 
@@ -114,7 +103,7 @@ def plan_step(
         times,
         first,
         choose_files(finished, [(first, hour_at(end, -HOUR))], old),
-        _tombstone_files(rejected, first) if rejected else [],
+        choose_tombstones(rejected, first),
         choose_files(earlier, base_hours, frozenset()),
     )
 
@@ -122,42 +111,3 @@ def plan_step(
 def floor(time: datetime, every: timedelta) -> datetime:
     """The last snapshot up to a ``time`` (UTC)."""
     return time - (time - _EPOCH) % every
-
-
-def first_tombstones(plan: SnapshotPlan, rejected: DeltaTable, after: int, up_to: int) -> list[datetime]:
-    """The earliest times (UTC) at which tombstones count, of the sequences above ``after``, up to ``up_to``. Those
-    before the earliest event that is allowed delete nothing. Raises OSError and ArrowInvalid.
-    """
-    if not rejected.file_uris():
-        return []
-    files = [of for of in file_ranges(rejected, "sequence") if of.last > after and of.first <= up_to]
-    slices = [FileSlice(of.path, 0, of.rows) for of in files]
-    found = []
-    for rows in read_slices(
-        file_system(plan.rejected, plan.table.storage_options), slices, TOMBSTONES, "sequence", after + 1, up_to
-    ):
-        of_step = pc.and_(pc.greater(rows["sequence"], after), pc.less_equal(rows["sequence"], up_to))
-        times = times_of_tombstones(plan, rows.filter(pc.and_(of_step, pc.equal(rows["decoding"], TOMBSTONE))))
-        if plan.earliest:
-            times = times.filter(pc.greater_equal(times, plan.earliest))
-        found += [time] if (time := pc.min(times).as_py()) else []
-    return found
-
-
-def times_of_tombstones(plan: SnapshotPlan, rows: pa.Table) -> pa.ChunkedArray:
-    """When each of ``rows``, with ``timestamp`` and ``arrived``, counts: a tombstone of next year would delete the row
-    for ever.
-    """
-    latest = pc.add(rows["arrived"], plan.ahead)
-    return pc.if_else(pc.less(rows["timestamp"], latest), rows["timestamp"], latest)
-
-
-def _tombstone_files(rejected: DeltaTable, first: datetime) -> list[FileSlice]:
-    """The files that may have tombstones which count from ``first`` on."""
-    if not rejected.file_uris():
-        return []
-    files = pa.table(rejected.get_add_actions(flatten=True))
-    # An imported record has no timestamp, and is no tombstone.
-    latest = files["max.timestamp"].to_pylist() if "max.timestamp" in files.column_names else [None] * len(files)
-    there = zip(files["path"].to_pylist(), files["num_records"].to_pylist(), latest, strict=True)
-    return [FileSlice(path, 0, rows) for path, rows, time in there if time is not None and time >= first]

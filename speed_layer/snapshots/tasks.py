@@ -1,29 +1,27 @@
 """Has Spark's tasks take snapshots, and hand the rows on as events that are validated. No event goes to the driver."""
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from hourline_core.compute.tasks import keep_imports
 from hourline_core.compute.worker_database import connect
-from hourline_core.storage.data_files import file_system
-from hourline_core.storage.file_slices import read_slices
 from speed_layer.derived.read_events import read_events
-from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Addressed, Part, as_validated, derive_events, schema_of
+from speed_layer.derived.rows import AT, Addressed, Part, as_validated, derive_events, schema_of, with_sequence
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
-from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
+from speed_layer.snapshots.plan import SnapshotPlan
 from speed_layer.snapshots.snapshot_rows import Archived, SnapshotTaker
-from speed_layer.snapshots.step import TOMBSTONES, SnapshotStep
+from speed_layer.snapshots.step import SnapshotStep
+from speed_layer.tables.plan import ArchiveColumns
+from speed_layer.tables.tombstones import read_tombstones
 
 _ALL_SEQUENCES = (0, 1 << 62)
-_LAST_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -66,29 +64,14 @@ def _take(work: _Work, part: Part) -> Iterator[pa.Table]:
     addressed = Addressed([plan.source], work.schema, work.arrived, part)
     archived = Archived(
         read_events(plan.table, step.table, plan.table.columns, 0, step.up_to),
-        _read_rejected(work),
+        read_tombstones(plan, step.tombstones, step.first),
         read_events(work.earlier, step.snapshots, work.earlier.columns, *_ALL_SEQUENCES),
     )
     with connect() as connection:
         taker = SnapshotTaker(connection, plan, work.earlier, (step.after, step.up_to), part)
         places = 0
         for rows in taker.take(archived, step.times):
-            yield as_validated(addressed, _addressed(rows, step.up_to), places)
+            yield as_validated(addressed, with_sequence(rows, step.up_to), places)
             places += len(rows)
         size = taker.count_null_keys(step.times)
-        yield as_validated(addressed, _addressed(pa.table({AT: pa.nulls(size, pa.int64())}), step.up_to), places)
-
-
-def _read_rejected(work: _Work) -> Iterator[pa.Table]:
-    if not work.step.tombstones:
-        return
-    options: Mapping[str, str] = work.plan.table.storage_options
-    files = file_system(work.plan.rejected, options)
-    yield from read_slices(files, work.step.tombstones, TOMBSTONES, "timestamp", work.step.first, _LAST_TIME)
-
-
-def _addressed(rows: pa.Table, sequence: int) -> pa.Table:
-    size = len(rows)
-    return rows.append_column(SIDE, pa.array(np.zeros(size, np.int32))).append_column(
-        INPUT_SEQUENCE, pa.array(np.full(size, sequence, np.int64))
-    )
+        yield as_validated(addressed, with_sequence(pa.table({AT: pa.nulls(size, pa.int64())}), step.up_to), places)

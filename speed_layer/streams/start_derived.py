@@ -1,15 +1,25 @@
 """Starts the stream of a derived source."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from hourline_core.model import Source
-from speed_layer.derived.inputs import open_inputs, refuse_other_inputs
-from speed_layer.derived.stream import DerivedStream
+from pyspark.sql import SparkSession
+
+from hourline_core.model import Project, Source
+from speed_layer.derived.inputs import Input, open_inputs, refuse_other_inputs
+from speed_layer.derived.stream import Derivation, DerivedStream
 from speed_layer.joins.derivation import JoinDerivation
 from speed_layer.snapshots.derivation import SnapshotDerivation
 from speed_layer.streams.environment import StreamEnvironment
 from speed_layer.streams.open_source import open_source
 from speed_layer.streams.stream import Stream
+from speed_layer.upserts.derivation import UpsertDerivation
+
+_DERIVATIONS: Mapping[str, Callable[[SparkSession, Project, Source, Sequence[Input]], Derivation]] = {
+    "join": JoinDerivation,
+    "snapshot": SnapshotDerivation,
+    "upsert": UpsertDerivation,
+}
+"""How the events of a source are made, by the key that says so."""
 
 
 def start_derived(environment: StreamEnvironment, source: Source, running: Sequence[Stream]) -> DerivedStream:
@@ -20,7 +30,7 @@ def start_derived(environment: StreamEnvironment, source: Source, running: Seque
     """
     spark, project = environment.spark, environment.project
     inputs = open_inputs(project, source)
-    derivation = (JoinDerivation if source.join else SnapshotDerivation)(spark, project, source, inputs)
+    derivation = _DERIVATIONS[source.derivation](spark, project, source, inputs)
     reader, committer = open_source(spark, project, source, [one.topic_id for one in inputs], environment.clock)
     tables = reader.source_tables
     environment.takeover.watch(source, tables.progress)

@@ -19,6 +19,7 @@ def test_the_schema_has_the_short_forms() -> None:
         {"required": ["topic", "fields", "event_time"]},
         {"required": ["join"]},
         {"required": ["snapshot"]},
+        {"required": ["upsert"]},
     ]
     assert metric["anyOf"] == [{"required": ["source", "measures"]}, {"required": ["sql"]}]
     assert source["additionalProperties"] is False

@@ -14,12 +14,14 @@ from hourline_core.compute.worker_database import connect
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model.decoding import TOMBSTONE
 from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, RECORD, SEQUENCE, TAKEN_BACK
-from hourline_core.model.snapshot import SNAPSHOT_KEY, SNAPSHOT_ROW, SNAPSHOT_TIME
+from hourline_core.model.snapshot import SNAPSHOT_ROW, SNAPSHOT_TIME
+from hourline_core.model.table import KEY_FIELD
 from speed_layer.derived.read_events import ADDRESS
 from speed_layer.derived.rows import AT, Part
-from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
+from speed_layer.snapshots.plan import SnapshotPlan
 from speed_layer.snapshots.snapshot_rows import Archived, SnapshotTaker
 from speed_layer.snapshots.step import Times, floor
+from speed_layer.tables.plan import ArchiveColumns
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 TIME = "orders_event_time"
@@ -40,7 +42,7 @@ EARLIER = {
     SEQUENCE: pa.int64(),
     SNAPSHOT_ROW: pa.string(),
     TIME: TIMESTAMP,
-    SNAPSHOT_KEY: pa.string(),
+    KEY_FIELD: pa.string(),
     "value": pa.int64(),
 }
 REJECTED = {
@@ -75,7 +77,7 @@ def plan_of(every: timedelta) -> SnapshotPlan:
     columns = {name: name for name in TABLE}
     table = ArchiveColumns("", {}, columns, TABLE)
     return SnapshotPlan(
-        "orders", table, "", AHEAD, None, "string", [SNAPSHOT_KEY], ["value"], TIME, '"value" = 0', every
+        "orders", table, "", AHEAD, None, "string", [KEY_FIELD], ["value"], TIME, '"value" = 0', every
     )  # fmt: skip
 
 
@@ -131,7 +133,7 @@ class Snapshots:
                     come += rows.to_pylist()
                 self.null_keys += taker.count_null_keys(times)
         self.archive += [
-            (row[SNAPSHOT_TIME], row[SNAPSHOT_KEY], row["value"], row[TIME], row[SNAPSHOT_ROW], row[TAKEN_BACK])
+            (row[SNAPSHOT_TIME], row[KEY_FIELD], row["value"], row[TIME], row[SNAPSHOT_ROW], row[TAKEN_BACK])
             for row in come
         ]
         for row in come:

@@ -16,8 +16,9 @@ from hourline_core.model.decoding import TOMBSTONE
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
 from speed_layer.snapshots.derivation import SnapshotDerivation
-from speed_layer.snapshots.plan import ArchiveColumns, SnapshotPlan
+from speed_layer.snapshots.plan import SnapshotPlan
 from speed_layer.snapshots.step import Times, find_times, plan_step
+from speed_layer.tables.plan import ArchiveColumns
 from tests.support.project_files import write_project
 
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
