@@ -10,14 +10,17 @@ import sys
 from rich.console import Console
 
 from benchmarks import page
+from benchmarks.running import parser_of
 
 
 def main() -> int:
+    given = parser_of("benchmarks", str(__doc__).splitlines()[0]).parse_args()
+    arguments = ["--full"] if given.full else []
     console = Console()
     failed = []
     for name in page.BENCHMARKS:
         console.rule(name)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]], check=False).returncode:
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], check=False).returncode:
             failed.append(name)
     console.print(f"the page: benchmarks/{page.PAGE}, with {page.PLOT}")
     if failed:

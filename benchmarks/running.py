@@ -4,11 +4,12 @@ A benchmark is a module in this package with a function ``measure(full)``. ``pyt
 it alone. Its figures replace those of its last run in ``benchmarks/last/``, the input of the page.
 """
 
+import argparse
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -17,14 +18,22 @@ from rich.table import Table
 from benchmarks.figures import COLUMNS, LAST, Figure, Result
 
 
-def run(name: str, measure: Callable[[bool], Iterable[Figure | str]]) -> None:
-    """Run a benchmark: measure, print, store the figures, and renew the page.
+def run(name: str, measure: Callable[..., Iterable[Figure | str]], cases: Collection[str] = ()) -> None:
+    """Run a benchmark as the command line says: measure, print, store the figures, and renew the page.
 
-    ``measure`` yields figures, and notes on them.
+    ``measure`` yields figures, and notes on them. If there are ``cases``, it is also given those that are named.
     """
+    parser = parser_of(f"benchmarks.{name}", str(sys.modules[measure.__module__].__doc__).splitlines()[0])
+    if cases:
+        parser.add_argument("case", nargs="*", help=f"measure it alone: {', '.join(cases)} (default: all)")
+    given = parser.parse_args()
+    for case in given.case if cases else ():
+        # With `choices`, argparse would refuse that none is given.
+        if case not in cases:
+            parser.error(f"got the case '{case}', allowed are {', '.join(cases)}")
+    full = given.full
     began = datetime.now(UTC)
-    full = "--full" in sys.argv
-    measured = list(measure(full))
+    measured = list(measure(full, given.case) if cases else measure(full))
     figures = [one for one in measured if isinstance(one, Figure)]
     notes = [one for one in measured if isinstance(one, str)]
     taken = datetime.now(UTC)
@@ -43,6 +52,15 @@ def run(name: str, measure: Callable[[bool], Iterable[Figure | str]]) -> None:
     show(result)
     # A separate process, so that no measured process loads matplotlib.
     subprocess.run([sys.executable, "-m", "benchmarks.page"], check=True)
+
+
+def parser_of(module: str, description: str) -> argparse.ArgumentParser:
+    """The parser of the arguments that each benchmark has, run by ``python -m``."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description, allow_abbrev=False)
+    parser.add_argument(
+        "--full", action="store_true", help="measure the large inputs of the goals (default: small inputs, few rounds)"
+    )
+    return parser
 
 
 def show(result: Result) -> None:
