@@ -5,10 +5,12 @@ read them.
 from collections.abc import Iterable, Iterator
 
 from hourline_core.compute.lookup_columns import native_lookups
-from hourline_core.compute.native_expressions import Native, translate
+from hourline_core.compute.native_expressions import Native, read_columns, translate
+from hourline_core.errors import did_you_mean
 from hourline_core.model import Source
 from hourline_core.model.field_types import SPARK_TYPES
 from hourline_core.model.joined_sources import find_other_types
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, RECORD, visible_name
 from hourline_core.sql.literals import identifier
 
 _NAMES = {spark_type: name for name, spark_type in SPARK_TYPES.items() if name != "json"}
@@ -58,6 +60,8 @@ def _find_unfit_parts(parts: Iterable[tuple[Source, str]]) -> Iterator[str]:
     for source, text in parts:
         if native := translate_key(source, text):
             typed.append((source, text, _NAMES.get(native.type, native.type)))
+        elif unknown := _find_unknown(source, text):
+            yield f"got '{text}', {unknown}"
         else:
             yield (
                 f"got '{text}', allowed are in a key declared and derived fields of source '{source.name}', and "
@@ -76,9 +80,22 @@ def find_unfit_deletion(source: Source) -> str | None:
         return None
     (table,) = source.inputs
     native = translate_input(table, text)
+    if native is None and (unknown := _find_unknown(table, text)):
+        return f"got {text!r}, {unknown}"
     if native is None:
         return (
             f"got {text!r}, allowed are fields of '{table.name}', comparisons, arithmetic and functions that DuckDB "
             "computes as Spark does, without lookups"
         )
     return None if native.type == "boolean" else f"got {text!r}, which is of type {native.type}, allowed is a condition"
+
+
+def _find_unknown(source: Source, text: str) -> str | None:
+    """A clause about the first name in ``text`` that events of an input do not have. None: they have all."""
+    fields = [*source.event_fields, *source.derived]
+    others = [RECORD, *source.lookups, *(visible_name(name, source.field_names) for name in (EVENT_TIME, HOUR))]
+    known = {name.casefold() for name in (*fields, *others)}
+    unknown = next((name for name in read_columns(text) or () if name.casefold() not in known), None)
+    if unknown is None:
+        return None
+    return f"in which '{unknown}' is no field of source '{source.name}'{did_you_mean(unknown, fields)}"

@@ -105,22 +105,37 @@ def translate_all(expressions: Mapping[str, tuple[Source, str]]) -> dict[str, st
     return found if len(found) == len(native) else None
 
 
+def read_columns(text: str) -> list[str] | None:
+    """The names of the columns that ``text``, Spark SQL, reads; of a part of a column, such as ``a.b``, the first name.
+    None: it is not in the SQL that is known here.
+    """
+    try:
+        columns = _parse(text).find_all(exp.Column, bfs=False)
+        return [column.parts[0].name for column in columns]
+    except (_OnlySparkError, RecursionError):
+        return None
+
+
+def _parse(text: str) -> exp.Expression:
+    if "\\" in text:  # Its meaning in a text depends on a setting of Spark.
+        raise _OnlySparkError
+    try:
+        # Alone, a column such as `load` or `show` would be a statement.
+        select = sqlglot.parse_one(f"SELECT {text}", read="spark")
+    except SqlglotError:
+        raise _OnlySparkError from None
+    clauses = [name for name, part in select.args.items() if part]
+    if not isinstance(select, exp.Select) or clauses != ["expressions"] or len(select.expressions) != 1:
+        raise _OnlySparkError
+    return select.expressions[0]  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True)
 class _Translation:
     source: Source
 
     def of_text(self, text: str) -> Native:
-        if "\\" in text:  # Its meaning in a text depends on a setting of Spark.
-            raise _OnlySparkError
-        try:
-            # Alone, a column such as `load` or `show` would be a statement.
-            select = sqlglot.parse_one(f"SELECT {text}", read="spark")
-        except SqlglotError:
-            raise _OnlySparkError from None
-        clauses = [name for name, part in select.args.items() if part]
-        if not isinstance(select, exp.Select) or clauses != ["expressions"] or len(select.expressions) != 1:
-            raise _OnlySparkError
-        return self.of_value(select.expressions[0])
+        return self.of_value(_parse(text))
 
     def of_value(self, node: exp.Expression) -> Native:
         """The translation of a node whose value is taken as it is."""

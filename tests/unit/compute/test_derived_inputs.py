@@ -15,6 +15,7 @@ event_time: at
 derived: {name: trim(email), tag: "element_at(tags, 1)", half: amount / 2}
 """
 ALLOWED = "allowed are in a key declared and derived fields of source 'orders', and functions of them that DuckDB"
+MISSPELT = "got '{}', in which '{}' is no field of source 'orders'"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,32 @@ ALLOWED = "allowed are in a key declared and derived fields of source 'orders', 
             ],
         ),
         ("{half: half}", [(("on", "half"), "got fields of type double, allowed are string, int, long, boolean, date")]),
+        (
+            "{cast(numbr AS string): email}",
+            [
+                (
+                    ("on", "cast(numbr AS string)"),
+                    f"{MISSPELT.format('cast(numbr AS string)', 'numbr')} — did you mean 'number'?",
+                )
+            ],
+        ),
+        (
+            "trim(Emial)",
+            [(("on", "trim(Emial)"), f"{MISSPELT.format('trim(Emial)', 'Emial')} — did you mean 'email'?")],
+        ),
+        (
+            "trim(zone.city)",
+            [
+                (
+                    ("on", "trim(zone.city)"),
+                    f"{MISSPELT.format('trim(zone.city)', 'zone')} (there is: amount, at, email, half, name, number, "
+                    "order, tag, tags)",
+                )
+            ],
+        ),
+        # Names that are known, of what no key may have.
+        ("md5(record.key)", [(("on", "md5(record.key)"), f"got 'md5(record.key)', {ALLOWED}")]),
+        ("md5(Event_Time)", [(("on", "md5(Event_Time)"), f"got 'md5(Event_Time)', {ALLOWED}")]),
         # Both sides are one source, and have one mistake.
         ("md5(email)", [(("on", "md5(email)"), f"got 'md5(email)', {ALLOWED}")]),
         ("{emails(email): email}", [(("on", "emails(email)"), f"got 'emails(email)', {ALLOWED}")]),

@@ -123,6 +123,10 @@ def declared(folder: Path, deleted: str) -> Project:
     [
         ("status", "got 'status', which is of type string, allowed is a condition"),
         ("n", "got 'n', which is of type int, allowed is a condition"),
+        (
+            "n > 3 AND stauts = 'x'",
+            "got \"n > 3 AND stauts = 'x'\", in which 'stauts' is no field of source 'orders' — did you mean 'status'?",
+        ),
         ("md5(status) = 'x'", "got \"md5(status) = 'x'\", allowed are fields of 'orders', comparisons, arithmetic"),
     ],
 )
