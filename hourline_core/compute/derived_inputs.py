@@ -2,7 +2,7 @@
 read them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from hourline_core.compute.lookup_columns import native_lookups
 from hourline_core.compute.native_expressions import Native, read_columns, translate
@@ -49,13 +49,20 @@ def find_unfit_inputs(joined: Source) -> Iterator[tuple[tuple[str, ...], str]]:
                 )
     if joined.inputs:
         for one, other in joined.join.on.items():
-            parts = zip(joined.inputs, (one, other), strict=True)
+            parts = list(zip(joined.inputs, (one, other), strict=True))
             # Both sides of a self-join may have the same part.
             yield from ((("on", one), mistake) for mistake in dict.fromkeys(_find_unfit_parts(parts)))
 
 
-def _find_unfit_parts(parts: Iterable[tuple[Source, str]]) -> Iterator[str]:
+def _find_unfit_parts(parts: Sequence[tuple[Source, str]]) -> Iterator[str]:
     """Sentences about a part of the key on either side."""
+    for source, text in parts:
+        if text not in source.event_fields and read_columns(text) == []:
+            yield (
+                f"got '{text}', which names no field, so all events have the same key; allowed are fields of the "
+                "source, and expressions over them"
+            )
+            return
     typed = []
     for source, text in parts:
         if native := translate_key(source, text):

@@ -15,6 +15,7 @@ event_time: at
 derived: {name: trim(email), tag: "element_at(tags, 1)", half: amount / 2}
 """
 ALLOWED = "allowed are in a key declared and derived fields of source 'orders', and functions of them that DuckDB"
+CONSTANT = "got '{}', which names no field, so all events have the same key; allowed are fields of the source"
 MISSPELT = "got '{}', in which '{}' is no field of source 'orders'"
 
 
@@ -65,6 +66,14 @@ MISSPELT = "got '{}', in which '{}' is no field of source 'orders'"
         # Names that are known, of what no key may have.
         ("md5(record.key)", [(("on", "md5(record.key)"), f"got 'md5(record.key)', {ALLOWED}")]),
         ("md5(Event_Time)", [(("on", "md5(Event_Time)"), f"got 'md5(Event_Time)', {ALLOWED}")]),
+        ('{"1": "1"}', [(("on", "1"), CONSTANT.format("1"))]),
+        ("{email: \"'a'\"}", [(("on", "email"), CONSTANT.format("'a'"))]),
+        (
+            "{number: number, cast(1 + 1 AS string): email}",
+            [(("on", "cast(1 + 1 AS string)"), CONSTANT.format("cast(1 + 1 AS string)"))],
+        ),
+        ("uuid()", [(("on", "uuid()"), CONSTANT.format("uuid()"))]),
+        ("cast(event_time AS date)", []),
         # Both sides are one source, and have one mistake.
         ("md5(email)", [(("on", "md5(email)"), f"got 'md5(email)', {ALLOWED}")]),
         ("{emails(email): email}", [(("on", "emails(email)"), f"got 'emails(email)', {ALLOWED}")]),
