@@ -5,13 +5,12 @@ read them.
 from collections.abc import Iterator, Sequence
 
 from hourline_core.compute.lookup_columns import native_lookups
-from hourline_core.compute.native_expressions import Native, read_columns, translate
+from hourline_core.compute.native_expressions import Native, read_columns, translate, translate_field
 from hourline_core.errors import did_you_mean
 from hourline_core.model import Source
 from hourline_core.model.field_types import SPARK_TYPES
 from hourline_core.model.joined_sources import find_other_types
 from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, RECORD, visible_name
-from hourline_core.sql.literals import identifier
 
 _NAMES = {spark_type: name for name, spark_type in SPARK_TYPES.items() if name != "json"}
 """By type of Spark, the name that a field is declared with."""
@@ -27,8 +26,7 @@ def translate_input(source: Source, text: str) -> Native | None:
 
 def translate_key(source: Source, text: str) -> Native | None:
     """The same for a part of the key. A field may have any name, also one that is a word of SQL."""
-    kind = source.type_of(text) if text in source.event_fields else None
-    return Native(identifier(text), SPARK_TYPES.get(kind, kind)) if kind else translate_input(source, text)
+    return translate_field(source, text) if text in source.event_fields else translate_input(source, text)
 
 
 def find_unfit_inputs(joined: Source) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -21,7 +21,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from hourline_core.model import Source
+from hourline_core.model import Field, Source
 from hourline_core.model.expressions import ATTEMPT
 from hourline_core.model.scratch_columns import (
     EVENT_TIME,
@@ -105,6 +105,14 @@ def translate_all(expressions: Mapping[str, tuple[Source, str]]) -> dict[str, st
     return found if len(found) == len(native) else None
 
 
+def translate_field(source: Source, name: str) -> Native | None:
+    """The field ``name`` of the events of ``source``, which may be an exploded element. None: only Spark knows its
+    type.
+    """
+    kind = source.type_of(name)
+    return Native(identifier(name), Field(type=kind).spark_type) if kind else None
+
+
 def read_columns(text: str) -> list[str] | None:
     """The names of the columns that ``text``, Spark SQL, reads; of a part of a column, such as ``a.b``, the first name.
     None: it is not in the SQL that is known here.
@@ -169,9 +177,9 @@ class _Translation:
         for own in (EVENT_TIME, HOUR):
             if visible_name(own, self.source.field_names) == name.lower():
                 return Native(identifier(own), _OWN[own])
-        for field, declared in self.source.fields.items():
-            if field.lower() == name.lower() and field in self.source.event_fields:
-                return Native(identifier(field), declared.spark_type)
+        for field in self.source.event_fields:
+            if field.lower() == name.lower() and (found := translate_field(self.source, field)):
+                return found
         for derived, text in self.source.derived.items():
             if derived.lower() == name.lower():
                 found = self.of_text(text)

@@ -64,6 +64,11 @@ SOURCE = Source(
     where="big <> 7",
     id="sale",
 )
+OTHERS = {name: of for name, of in SOURCE.fields.items() if name != "sale"}
+EXPLODED = SOURCE.model_copy(
+    update={"fields": OTHERS | {"sales": Field(type="array<double>")}, "explode": {"sale": "sales"}}
+)
+"""The same, whose sales come in arrays. Its archive has the same columns."""
 MEASURES = {"n": "count", "total": "sum(big)", "mean": "mean(big)", "least": "min(big)", "greatest": "max(sale)"}
 MEASURES |= {"paid": "sum(rate)", "average": "mean(rate)", "spread": "var_pop(big % 4)"}
 MEASURES |= {"small": "stddev_pop(big) where big between 0 and 6", "every": "every(rate < 1)"}
@@ -127,6 +132,7 @@ EVENT = st.builds(
 @settings(max_examples=40, deadline=None, phases=[Phase.generate])
 @given(
     files=st.lists(st.lists(EVENT, min_size=8, max_size=20), min_size=1, max_size=4),
+    declared=st.sampled_from([SOURCE, EXPLODED]),
     has_id=st.booleans(),
     metric=st.sampled_from([METRIC, EXACT]),
     shares=st.integers(1, 3),
@@ -134,9 +140,9 @@ EVENT = st.builds(
     rows=st.sampled_from([1, 5, 1000]),
 )
 def test_tasks_fold_what_a_naive_pass_finds(
-    files: list[list[Event]], has_id: bool, metric: Metric, shares: int, parts: int, rows: int
+    files: list[list[Event]], declared: Source, has_id: bool, metric: Metric, shares: int, parts: int, rows: int
 ) -> None:
-    source = SOURCE if has_id else SOURCE.model_copy(update={"id": None})
+    source = declared if has_id else declared.model_copy(update={"id": None})
     numbered = [[(event, (n, m)) for m, event in enumerate(events)] for n, events in enumerate(files)]
     with TemporaryDirectory() as folder:
         archive = write(Path(folder), numbered)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from hourline_core.compute.aggregation import plan_aggregation, plan_native_aggregation
 from hourline_core.compute.native_expressions import translate
 from hourline_core.compute.panes import assign_pane
-from hourline_core.compute.resolve import UnresolvedError
+from hourline_core.compute.resolve import UnresolvedError, empty_events, type_of
 from hourline_core.model import Field, Measure, Metric, Project, Settings
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET
 from hourline_core.runtime.spark import spark_session
@@ -187,3 +187,15 @@ def test_a_metric_of_native_expressions_is_planned_as_spark_resolves_it(
         except UnresolvedError:
             expected = None
         assert native == expected or (native is None and "listed" in f"{dimensions} {measure}"), measure
+
+
+def test_an_element_of_a_declared_array_has_the_type_that_spark_gives_it(spark: SparkSession) -> None:
+    types = ["string", "int", "long", "float", "double", "boolean", "timestamp", "date", "json", "decimal(10, 2)"]
+    types += ["array<json>", "map<string, long>", "struct<`a b`: array<float>, c: smallint>"]
+    for kind in types:
+        fields = {"parts": Field(type=f"array<{kind}>"), "at": Field(type="timestamp")}
+        source = SOURCE.model_copy(update={"fields": fields, "derived": {}, "explode": {"part": "parts"}})
+        found = translate(source, "part")
+        assert found
+        declared = spark.sql(f"SELECT CAST(NULL AS {found.type})").schema[0].dataType
+        assert type_of(empty_events(spark, source), "part", ()) == declared.simpleString(), kind

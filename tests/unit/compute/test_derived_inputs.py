@@ -89,12 +89,13 @@ def test_a_key_is_refused_that_duckdb_does_not_compute_or_compare(
     assert all(sentence.startswith(start) for (_, sentence), (_, start) in zip(found, told, strict=True))
 
 
-def test_an_element_of_an_array_is_a_key(tmp_path: Path) -> None:
-    joined = "join: {left: orders, right: {source: orders, as: next}, on: {tag: email}, within: 1h}\n"
-    orders = ORDERS.replace('tag: "element_at(tags, 1)", ', "")
+@pytest.mark.parametrize("on", ["{tag: email}", "{trim(tag): email}", "{named: email}"])
+def test_an_element_of_an_array_is_in_a_key_an_id_and_a_condition(tmp_path: Path, on: str) -> None:
+    joined = f"join: {{left: orders, right: {{source: orders, as: next}}, on: {on}, within: 1h}}\n"
+    orders = ORDERS.replace('tag: "element_at(tags, 1)"', "named: \"concat(email, '/', tag)\"")
     files = {
         "hourline.yaml": "",
-        "sources/orders.yaml": orders + "explode: {tag: tags}\n",
+        "sources/orders.yaml": orders + "explode: {tag: tags}\nid: concat(number, tag)\nwhere: tag <> ''\n",
         "sources/pairs.yaml": joined,
     }
     assert not list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))

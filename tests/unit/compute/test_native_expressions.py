@@ -6,8 +6,10 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import Tokenizer
 
 from hourline_core.compute.native_expressions import translate
-from hourline_core.model import Field
+from hourline_core.compute.projection import Projection
+from hourline_core.model import EventTime, Field, Source
 from hourline_core.model.scratch_columns import EVENT_TIME
+from speed_layer.intake.native_records import native_expressions
 from tests.support.native_rows import SOURCE
 
 
@@ -154,3 +156,54 @@ def test_a_field_with_the_name_of_a_keyword_is_this_field_or_left_to_spark(caplo
 )
 def test_what_is_more_than_an_expression_is_left_to_spark(text: str) -> None:
     assert translate(SOURCE, text) is None
+
+
+def exploded(kind: str, expression: str = "parts") -> Source:
+    fields = {"parts": Field(type=f"array<{kind}>"), "text": Field(type="string"), "at": Field(type="timestamp")}
+    return Source(
+        name="s",
+        topic="t",
+        fields=fields,
+        explode={"Part": expression},
+        derived={"same": "part"},
+        event_time=EventTime(expression="at"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "type"),
+    [
+        ("string", "part", "string"),
+        ("string", "concat(text, '/', same)", "string"),
+        ("long", "PART + 1", "bigint"),
+        ("timestamp", "hour(part)", "int"),
+        ("decimal(10, 2)", "part", "decimal(10,2)"),
+        ("array<int>", "part", "array<int>"),
+    ],
+)
+def test_an_element_of_a_declared_array_has_its_type(kind: str, text: str, type: str) -> None:
+    found = translate(exploded(kind), text)
+    assert found
+    assert found.type == type
+    assert '"Part"' in found.sql
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (exploded("smallint"), "part"),  # No field has this type.
+        (exploded("string", "filter(parts, x -> x <> '')"), "part"),
+        (exploded("string"), "parts"),  # An event does not keep the array.
+        (exploded("struct<name: string>"), "part.name"),
+    ],
+)
+def test_what_only_spark_knows_of_an_element_is_left_to_it(source: Source, text: str) -> None:
+    assert translate(source, text) is None
+
+
+def test_the_records_of_a_source_that_explodes_are_left_to_spark() -> None:
+    source = exploded("string").model_copy(update={"id": "part"})
+    assert translate(source, "part")
+    assert native_expressions(source, None, Projection([])) is None
+    plain = source.model_copy(update={"explode": {}, "id": "text"})
+    assert native_expressions(plain, None, Projection([])) is not None
