@@ -21,7 +21,7 @@ def translate_input(source: Source, text: str) -> Native | None:
     an event finds there may change, and the pairs would not.
     """
     native = translate(source, text)
-    return None if native is None or native_lookups(source, [native.sql]) else native
+    return native if native and native_lookups(source, [native.sql]) == [] else None
 
 
 def translate_key(source: Source, text: str) -> Native | None:

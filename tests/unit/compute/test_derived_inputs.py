@@ -107,3 +107,17 @@ def test_an_input_that_is_both_sides_is_told_once(tmp_path: Path) -> None:
     files = {"hourline.yaml": "", "sources/orders.yaml": orders, "sources/pairs.yaml": joined}
     found = list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))
     assert [place for place, _ in found] == [("left",)]
+
+
+@pytest.mark.parametrize("key", ["email", "md5(email)"])
+def test_an_input_that_needs_a_lookup_is_refused_whoever_evaluates_its_key(tmp_path: Path, key: str) -> None:
+    joined = "join: {left: orders, right: {source: orders, as: next}, on: email, within: 1h}\n"
+    files = {
+        "hourline.yaml": "",
+        "lookups/person.yaml": "table: people.csv\nkey: email\ncolumns: {email: string, age: int}\n",
+        "sources/orders.yaml": ORDERS + f"lookups: {{person: {key}}}\nwhere: person.age > 17\n",
+        "sources/pairs.yaml": joined,
+    }
+    found = list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))
+    assert [place for place, _ in found] == [("left",)]
+    assert found[0][1].startswith("source 'orders' has `where: person.age > 17`, allowed are")
