@@ -109,11 +109,7 @@ def _load(project: Project, name: str, document: Document) -> LoadedTest | None:
     if source is None:
         return None
     if source.is_derived:
-        text = (
-            f"got metrics over '{source.name}', which is {source.origin_text}, allowed are those over a source of "
-            "topics"
-        )
-        _add(document, text, "expect")
+        _add(document, _mistake_of_derived(project, source), "source" if declared.source else "expect")
         return None
     all_metrics = project.all_metrics
     metrics = {metric: all_metrics[metric] for metric in declared.expect if metric in all_metrics}
@@ -123,10 +119,12 @@ def _load(project: Project, name: str, document: Document) -> LoadedTest | None:
     for metric in declared.expect:
         if metric not in all_metrics:
             refuse(f"there is no metric '{metric}'{did_you_mean(metric, all_metrics)}", "expect", metric)
-        elif (over := all_metrics[metric].source) != source.name:
+        elif (over := project.source_of(all_metrics[metric])).is_derived:
+            refuse(_mistake_of_derived(project, over), "expect", metric)
+        elif over.name != source.name:
             refuse(
-                f"got a metric over the source '{over}', allowed are metrics over '{source.name}', the source of the "
-                "records; write a test for each source",
+                f"got a metric over the source '{over.name}', allowed are metrics over '{source.name}', the source of "
+                "the records; write a test for each source",
                 "expect",
                 metric,
             )
@@ -151,6 +149,14 @@ def _find_source(project: Project, declared: MetricTest, document: Document) -> 
     for metric in declared.expect:
         _add(document, f"there is no metric '{metric}'{did_you_mean(metric, project.all_metrics)}", "expect", metric)
     return None
+
+
+def _mistake_of_derived(project: Project, source: Source) -> str:
+    of_topics = ", ".join(sorted(name for name, one in project.sources.items() if not one.is_derived))
+    return (
+        f"got metrics over '{source.name}', which is {source.origin_text} and has no records of its own, allowed are "
+        f"those over a source of topics: {of_topics}"
+    )
 
 
 def _check_fields(declared: MetricTest, source: Source, refuse: _Refuse) -> None:

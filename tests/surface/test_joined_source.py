@@ -46,6 +46,20 @@ def test_a_joined_source_has_no_records_to_reset_import_or_send(
     )
 
 
+@pytest.mark.parametrize(("arguments", "status"), [(["test"], 1), (["test", "--record", "pairs", "2026-03-02T08"], 2)])
+def test_metrics_over_a_joined_source_are_not_tested(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+) -> None:
+    files = {**FILES, "tests/t.yaml": "given: [text]\nexpect: {pairs: []}\n"}
+    told = Failing(monkeypatch, capsys).sentence(*arguments, folder=write_project(tmp_path, files), status=status)
+    assert "is joined of 'orders' and 'payments'" in told
+    assert "over a source of topics" in told
+
+
 def test_check_says_nothing_of_the_bytes_of_a_joined_source(tmp_path: Path) -> None:
     project = load_project(write_project(tmp_path, FILES), {"KAFKA": NO_KAFKA})
     assert list(notes_on_raw_records(project)) == []

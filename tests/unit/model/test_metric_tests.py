@@ -207,3 +207,35 @@ def test_tests_are_chosen_by_name(tmp_path: Path) -> None:
     assert [test.name for test in chosen_tests(tests, [])] == ["late"]
     with pytest.raises(UsageError, match="there is no test 'lat' — did you mean 'late'"):
         list(chosen_tests(tests, ["lat"]))
+
+
+@pytest.mark.parametrize(
+    ("derived", "what"),
+    [
+        ("join: {left: clicks, right: orders, on: {id: p}, within: 1h}\n", "joined of 'clicks' and 'orders'"),
+        ("snapshot: {of: orders, key: p, columns: at}\n", "a snapshot of 'orders'"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (GOOD.replace("views", "met"), "3: expect"),
+        (f"source: made\n{GOOD.replace('views', 'met')}", "1: source"),
+        (f"{GOOD}  met: []\n", "5: expect.met"),
+        (f"source: clicks\n{GOOD}  met_by_day: []\n", "6: expect.met_by_day"),
+    ],
+)
+def test_metrics_over_a_source_without_records_are_not_tested(
+    tmp_path: Path, derived: str, what: str, text: str, place: str
+) -> None:
+    files = {
+        "sources/made.yaml": derived,
+        "metrics/met.yaml": "source: made\nmeasures: {n: count}\n",
+        "metrics/met_by_day.yaml": "from: met\nwindow: 1 day\n",
+        "tests/t.yaml": text,
+    }
+    project = load_project(write_project(tmp_path, FILES | files))
+    assert find_mistakes_of_tests(project) == [
+        f"tests/t.yaml:{place}: got metrics over 'made', which is {what} and has no records of its own, allowed are "
+        "those over a source of topics: clicks, orders, rates, trades"
+    ]
