@@ -46,6 +46,7 @@ from hourline_core.storage.file_ranges import FileRange, file_ranges
 from hourline_core.storage.file_slices import FileSlice
 from hourline_core.storage.statistics import writer_properties
 from hourline_core.storage.table_format import FORMAT
+from tests.support.examples import examples
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(4)]
 WANTED = [HOURS[0], HOURS[1], HOURS[3]]
@@ -129,7 +130,7 @@ EVENT = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples(40), deadline=None, phases=[Phase.generate])
 @given(
     files=st.lists(st.lists(EVENT, min_size=8, max_size=20), min_size=1, max_size=4),
     declared=st.sampled_from([SOURCE, EXPLODED]),
@@ -161,7 +162,7 @@ def test_tasks_fold_what_a_naive_pass_finds(
     check(source, [one for file in numbered for one in file], tiles, totals)
 
 
-@settings(max_examples=30, deadline=None, phases=[Phase.generate])
+@settings(max_examples=examples(30), deadline=None, phases=[Phase.generate])
 @given(
     events=st.lists(EVENT, min_size=8, max_size=50),
     has_id=st.booleans(),

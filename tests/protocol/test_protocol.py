@@ -13,7 +13,7 @@ from tests.support.protocol_machine import Protocol
 
 TestProtocol = Protocol.TestCase
 TestProtocol.settings = settings(
-    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "8")),
+    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "5")),
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

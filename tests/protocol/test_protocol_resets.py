@@ -54,7 +54,7 @@ def test_the_hours_of_a_reset_metric_are_missing_until_they_are_recomputed() -> 
 
 TestProtocolWithResets = ProtocolWithResets.TestCase
 TestProtocolWithResets.settings = settings(
-    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "5")),
+    max_examples=int(os.environ.get("PROTOCOL_EXAMPLES", "3")),
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

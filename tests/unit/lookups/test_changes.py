@@ -17,6 +17,7 @@ from hourline_core.lookups import version_files
 from hourline_core.lookups.changes import END, FIRST, find_changes, key_columns
 from hourline_core.lookups.versions import commit_version, open_versions, scan_differing
 from hourline_core.model import Lookup
+from tests.support.examples import examples
 from tests.support.lookup_rows import take
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
@@ -24,7 +25,7 @@ READ_RATES = pa.schema({"k": pa.int64(), "night": pa.bool_(), "since": MOMENT, "
 TIMES = [START + timedelta(hours=12 * half) for half in range(-1, 10)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(prices, prices, st.sampled_from([PRICE, LATEST]), st.sampled_from([(), ("v",), ("v", "until")]))
 def test_a_key_changes_when_an_event_of_it_would_meet_other_values(
     before: list[dict[str, Any]], now: list[dict[str, Any]], lookup: Lookup, values: tuple[str, ...]

@@ -23,6 +23,7 @@ from hourline_core.lookups.loaded import LoadedLookup
 from hourline_core.lookups.versions import commit_version, open_versions
 from hourline_core.model import Lookup, Source
 from hourline_core.model.scratch_columns import EVENT_TIME, SEQUENCE
+from tests.support.examples import examples
 from tests.support.lookup_rows import take
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, START, matches, prices
 
@@ -56,7 +57,7 @@ def sold(lookup: Lookup) -> Source:
 
 
 @pytest.mark.parametrize("most_rows", BOUNDS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(prices, events, st.sampled_from([LATEST, PRICE]))
 def test_each_event_finds_the_row_that_a_naive_pass_finds(
     most_rows: int, rows: list[dict[str, Any]], sales: list[dict[str, Any]], lookup: Lookup
@@ -69,7 +70,7 @@ def test_each_event_finds_the_row_that_a_naive_pass_finds(
 
 
 @pytest.mark.parametrize("most_rows", BOUNDS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.lists(prices, min_size=3, max_size=3),
     st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2)), max_size=4, unique_by=lambda one: one[0]).map(sorted),

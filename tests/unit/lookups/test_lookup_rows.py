@@ -15,6 +15,7 @@ from hourline_core.lookups import limited_memory
 from hourline_core.lookups import rows as taking
 from hourline_core.lookups.rows import LookupRows, is_same
 from hourline_core.model import Lookup
+from tests.support.examples import examples
 from tests.support.lookup_rows import take
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -66,7 +67,7 @@ def price(since: int | None, until: int | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 1_000])
-@settings(max_examples=100)
+@settings(max_examples=examples(50))
 @given(prices)
 @example([price(1, None), price(None, 1)])
 def test_rows_are_taken_unless_two_are_valid_at_a_time_or_one_never(
@@ -97,7 +98,7 @@ def take_in_parts(lookup: Lookup, rows: list[dict[str, Any]], rows_at_once: int)
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 1_000])
-@settings(max_examples=100)
+@settings(max_examples=examples(50))
 @given(prices, st.sampled_from(["error", "first", "last"]))
 def test_one_row_of_a_key_is_kept(rows_at_once: int, rows: list[dict[str, Any]], on_duplicate: str) -> None:
     lookup = LATEST.model_copy(update={"on_duplicate": on_duplicate})

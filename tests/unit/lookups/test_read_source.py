@@ -23,6 +23,7 @@ from hourline_core.lookups.versions import read_version
 from hourline_core.model import Lookup, Project, Settings, Source
 from hourline_core.model.decoding import TOMBSTONE
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
+from tests.support.examples import examples
 
 BASE = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -152,7 +153,7 @@ def log_of(records: Sequence[Record]) -> dict[int, list[tuple[int, int, int | No
     return {key: sorted(changes, key=lambda change: change[:2]) for key, changes in log.items()}
 
 
-@settings(max_examples=40)  # Each writes a dozen commits.
+@settings(max_examples=examples(40))  # Each writes a dozen commits.
 @given(records=RECORDS, splits=st.lists(st.integers(0, 20), max_size=2))
 def test_the_newest_record_of_a_key_is_its_row_now_and_at_each_time(records: list[Record], splits: list[int]) -> None:
     with archived(records, splits) as project:

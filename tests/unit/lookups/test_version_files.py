@@ -19,6 +19,7 @@ from hourline_core.lookups import version_files
 from hourline_core.lookups.versions import LookupVersion, commit_version, is_kept, open_versions, read_version
 from hourline_core.model import Lookup
 from hourline_core.storage.opening import open_table
+from tests.support.examples import examples
 from tests.support.lookup_rows import take
 from tests.unit.lookups.test_lookup_rows import LATEST, MOMENT, PRICE, READ, prices
 
@@ -40,7 +41,7 @@ def commit(layout: Layout, lookup: Lookup, rows: pa.Table) -> LookupVersion:
     return commit_version(layout, lookup, open_versions(layout, lookup), take(lookup, rows).rows)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(prices, min_size=2, max_size=4), st.sampled_from([LATEST, PRICE]), st.integers(1, 3))
 def test_each_version_has_its_rows_however_they_are_divided(
     contents: Sequence[list[dict[str, Any]]], lookup: Lookup, rows_of_file: int

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.compute.worker_database import connect
@@ -20,6 +20,7 @@ from speed_layer.derived.read_events import ADDRESS
 from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Part
 from speed_layer.joins.join_rows import Joiner
 from speed_layer.joins.plan import JoinPlan, SidePlan
+from tests.support.examples import examples
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 COLUMNS = {
@@ -140,6 +141,7 @@ def counting(held: list[Event], *, identity: bool, where: bool) -> list[Event]:
     ]
 
 
+@settings(max_examples=examples(60))
 @given(
     left=events,
     right=events,
@@ -201,6 +203,7 @@ def rows_of(tables: Iterator[pa.Table]) -> list[dict[str, Any]]:
     return [row for table in tables for row in table.to_pylist()]
 
 
+@settings(max_examples=examples(60))
 @given(
     left=events,
     right=events,

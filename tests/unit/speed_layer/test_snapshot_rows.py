@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hourline_core.compute.worker_database import connect
@@ -22,6 +22,7 @@ from speed_layer.snapshots.plan import SnapshotPlan
 from speed_layer.snapshots.snapshot_rows import Archived, SnapshotTaker
 from speed_layer.snapshots.step import Times, floor
 from speed_layer.tables.plan import ArchiveColumns
+from tests.support.examples import examples
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 TIME = "orders_event_time"
@@ -207,6 +208,7 @@ records = st.lists(
 )
 
 
+@settings(max_examples=examples(60))
 @given(
     records,
     st.lists(st.integers(1, 4), min_size=14, max_size=14),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.errors import UsageError
@@ -13,6 +13,7 @@ from hourline_core.ledger.problems import declared_expectation, tell_found
 from hourline_core.model import Expectation, Project, Settings
 from tests.support.bare_tables import METRICS as METRICS_WITH_TABLES
 from tests.support.bare_tables import SOURCE
+from tests.support.examples import examples
 from tests.support.quality_rows import HOUR, START, problems_of, row
 
 METRICS = ("views", "visitors")
@@ -36,6 +37,7 @@ def _rows(publication: int, metric: str, hour: int, outcome: str) -> list[dict[s
     ]
 
 
+@settings(max_examples=examples(100))
 @given(st.lists(_PUBLICATION, max_size=12))
 def test_a_problem_is_open_from_its_first_failure_until_its_last_hour_is_mended_or_accepted(
     publications: list[dict[tuple[str, int], str]],
@@ -138,6 +140,7 @@ def test_hours_that_two_problems_block_are_told() -> None:
     )
 
 
+@settings(max_examples=examples(100))
 @given(st.dictionaries(st.tuples(st.sampled_from("abcd"), st.integers(0, 4)), st.just(None), min_size=1))
 def test_a_problem_is_accepted_alone_only_if_that_publishes_something(failing: dict[tuple[str, int], None]) -> None:
     rows = [row(hour, about=about, success=False) for about, hour in failing]
