@@ -33,20 +33,18 @@ def test_a_recompute_killed_where_it_publishes(
     assert project.check() > 100
 
 
-# test_merge.py and test_word_count.py kill it at the archive and at progress.
+# test_merge.py kills it when all but progress is appended, and test_joins.py at the archive.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "places",
     [
         ("after append provisional",),
-        pytest.param(
-            (
-                "after append events",
-                "after append rejected",
-                "after append provisional",
-                "before append progress",
-                "after append progress",
-            ),
-            marks=pytest.mark.long,
+        (
+            "after append events",
+            "after append rejected",
+            "after append provisional",
+            "before append progress",
+            "after append progress",
         ),
     ],
     ids=len,

@@ -16,7 +16,9 @@ from tests.support.task_losses import count_lost_tasks
 pytestmark = pytest.mark.heavy
 
 
-@pytest.mark.parametrize(("place", "left"), [("before write events", 0), ("after write events", 1)])
+@pytest.mark.parametrize(
+    ("place", "left"), [pytest.param("before write events", 0, marks=pytest.mark.long), ("after write events", 1)]
+)
 def test_a_task_killed_where_it_writes_a_file_runs_again(
     place: str, left: int, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from tests.support.stack_project import StackProject, leave_rows
 pytestmark = pytest.mark.heavy
 
 
+@pytest.mark.long  # test_standby.py kills one in mid-stream
 def test_a_speed_layer_killed_in_mid_stream_goes_on_where_it_stopped(kafka: str, tmp_path: Path) -> None:
     project = parcels.make(tmp_path, kafka, topic="killed", few=True)
     with records_arriving(project), SpeedProcess(project) as speed:

@@ -246,7 +246,7 @@ def test_the_rows_of_a_table_at_each_hours_end_are_counted(kafka: str, tmp_path:
     assert "taken back" in explained
 
 
-@pytest.mark.heavy
+@pytest.mark.long  # test_joins.py kills a derived source at the same commits
 def test_a_kill_at_the_commits_takes_no_snapshot_twice(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "snapshotskilled")
     shop.move(Move(1, "north", BASE - HOUR))

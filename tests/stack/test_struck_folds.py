@@ -64,6 +64,7 @@ def test_a_task_that_is_lost_for_good_ends_the_recompute_in_one_sentence(
     check_recomputed_after(project)
 
 
+@pytest.mark.long  # test_backfill.py kills a recompute that has folded and published a part
 def test_a_recompute_killed_in_mid_fold_publishes_nothing(project: StackProject) -> None:
     assert recompute(project, "driver").process.returncode == -signal.SIGKILL
     check_recomputed_after(project)
