@@ -1,4 +1,4 @@
-"""Airflow's own backfill of twenty days up to now, on the real Airflow: killed in the middle of its work, and repeated.
+"""Airflow's own backfill of six days up to now, on the real Airflow: killed in the middle of its work, and repeated.
 
 The product's own commits have written the archive. The hours have few events, so no Spark starts.
 """
@@ -24,21 +24,21 @@ from tests.support.visits import BASE, Visit, Visits, first_of_each, hour, value
 
 pytestmark = pytest.mark.heavy
 
-DAYS, EVENTS, DAY = 20, 10, timedelta(days=1)
+DAYS, EVENTS, DAY = 6, 10, timedelta(days=1)
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 FIRST = (TODAY - (DAYS - 1) * DAY - BASE) // timedelta(hours=1)
 """The number of the first hour."""
 NEWEST = (TODAY - BASE) // timedelta(hours=1) + 5
 """That of the newest hour. An hour closes an hour after its end by the source's clock, so the last two are open."""
 HOURS, CLOSED = range(FIRST, NEWEST + 1), range(FIRST, NEWEST - 1)
-SILENT = range(FIRST + 200, FIRST + 230)
+SILENT = range(FIRST + 60, FIRST + 80)
 """Hours without events."""
 SETTINGS = """\
 name: site
 schedule: {start: "2200-01-01T00:00:00Z", retry_delay: 2s}
 """
 """The hourly run would recompute all hours at once, so it does not run."""
-A_JOB_A_DAY = "batch: {hours_per_job: 24}\n"
+SMALL_JOBS = "batch: {hours_per_job: 8}\n"
 """All of these hours fit into one job otherwise."""
 LEFT_OUT = (
     f"left out, since not closed yet: visits: {hour(NEWEST - 1):%Y-%m-%dT%H:00Z}, {hour(NEWEST):%Y-%m-%dT%H:00Z}; "
@@ -50,10 +50,12 @@ LEFT_OUT = (
 def site(tmp_path: Path) -> Visits:
     site = Visits(tmp_path)
     (tmp_path / "metrics" / "unseen.yaml").unlink()
-    (tmp_path / "hourline.yaml").write_text(SETTINGS + A_JOB_A_DAY)
+    (tmp_path / "hourline.yaml").write_text(SETTINGS + SMALL_JOBS)
     site.start()
     chosen = random.Random(1)  # noqa: S311 (the same numbers each time)
-    site.micro_batch(*(visit(chosen, number, at) for number in HOURS if number not in SILENT for at in range(EVENTS)))
+    # What repeats an id comes later, and is recognised. Otherwise Spark would explain why the number of events changes.
+    for places in (range(EVENTS - 1), [EVENTS - 1]):
+        site.micro_batch(*(visit(chosen, number, at) for number in HOURS if number not in SILENT for at in places))
     return site
 
 
@@ -112,6 +114,7 @@ def test_a_backfill_up_to_now_publishes_each_closed_hour_once_whatever_is_killed
 
     see_open_hours_recomputed_if_a_param_says_so(airflow)
     see_told(airflow, times | {number: 1 for number in HOURS if number not in CLOSED})
+    assert not (site.project.workspace / "logs" / "spark-batch.log").exists(), "Spark has started"
 
 
 def see_open_hours_recomputed_if_a_param_says_so(airflow: RunningAirflow) -> None:
