@@ -21,7 +21,7 @@ from tests.support.bare_tables import SOURCE, BareTables
 pytestmark = pytest.mark.heavy
 
 
-@pytest.mark.parametrize("micro_batches", [60, pytest.param(MICRO_BATCHES, marks=pytest.mark.long)])
+@pytest.mark.parametrize("micro_batches", [40, pytest.param(MICRO_BATCHES, marks=pytest.mark.long)])
 def test_files_and_log_entries_stop_growing(micro_batches: int, tmp_path: Path) -> None:
     """Maintenance runs each hour, after so many micro-batches. Time passes by making files older, which is what Delta's
     log cleanup goes by; a vacuum goes by the log's own times, so it keeps nothing.
