@@ -3,7 +3,8 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ Pair = tuple[int, int, int]
 """The numbers of a left and a right event in the order in which all come, and the time in milliseconds since 1970."""
 Alone = tuple[int, int]
 """The number of an event without a partner, and the time in milliseconds since 1970."""
+Tables = Mapping[str, dict[str, str]]
+"""By name, the rows of the tables that are made of orders, payments and customers: ``counts`` of the orders by status,
+their joins ``inner`` and ``left`` with payments, and ``foreign_inner`` and ``foreign_left`` with customers.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,13 @@ class Row:
     value: str | None
     time: int
     """Milliseconds since 1970, as of the event."""
+
+
+@dataclass(frozen=True)
+class TableRow(Row):
+    """A change of one of the tables that are joined. The value of an order is ``STATUS/CUSTOMER``; null is empty."""
+
+    table: Literal["orders", "payments", "customers"]
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,22 @@ def join_streams_outer(
         else:
             pairs.append((int(left), int(right), int(time)))
     return found
+
+
+def join_tables(cases: Sequence[tuple[str, Sequence[TableRow | None]]]) -> list[list[Tables]]:
+    """For each case, the tables as they stand at each None.
+
+    A case has the kind of its tables (``table``, or ``versioned,RETENTION``, in milliseconds), and rows in the order in
+    which they come. Keys and values have no spaces, tabs, commas, colons, at-signs, equal signs and exclamation marks.
+    """
+    found = [[defaultdict[str, dict[str, str]](dict) for row in rows if row is None] for _, rows in cases]
+    lines = (
+        f"{kind}\t{' '.join('!' if row is None else f'{row.table}:{_text(row)}' for row in rows)}"
+        for kind, rows in cases
+    )
+    for number, asked, name, key, value in _ask("StreamsTables", WITH_ROCKSDB, lines):
+        found[int(number)][int(asked)][name][key] = value
+    return [list(one) for one in found]
 
 
 def _ask(program: str, jar_set: str, cases: Iterable[str]) -> list[list[str]]:

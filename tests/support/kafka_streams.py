@@ -42,5 +42,11 @@ def iso_time(time: int) -> str:
 
 def stated_numbers(section: str) -> dict[str, int]:
     """The numbers in the table of a section of docs/concepts/compared-with.md, by what they count."""
+    return {what: numbers[0] for what, numbers in stated_columns(section).items()}
+
+
+def stated_columns(section: str) -> dict[str, list[int]]:
+    """The numbers in the tables of a section that have several columns of them, by what they count."""
     (text,) = re.findall(rf"^### {section}\n(.*?)^##", _PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return {what: int(number) for what, number in re.findall(r"^\| ([^|]*) \| (\d+) \|", text, re.MULTILINE)}
+    rows = re.findall(r"^\| ([^|]*) \|((?: \d+ \|)+)", text, re.MULTILINE)
+    return {what: [int(number) for number in re.findall(r"\d+", numbers)] for what, numbers in rows}
