@@ -188,7 +188,7 @@ def test_of_each_payment_the_newest_version_counts(kafka: str, tmp_path: Path) -
     assert "taken back" in till.sent.command("explain", "sales", f"{BASE + HOUR:%Y-%m-%dT%H}")
 
 
-@pytest.mark.heavy
+@pytest.mark.long  # The commits are those of a join: test_joins.py kills it there.
 def test_a_kill_at_the_commits_replaces_no_version_twice(kafka: str, tmp_path: Path) -> None:
     till = Till(tmp_path, kafka, "upsertskilled")
     till.send(*till.some(40))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hourline_core.compute.worker_database import connect
@@ -21,6 +21,7 @@ from speed_layer.derived.rows import AT, Part
 from speed_layer.tables.plan import ArchiveColumns
 from speed_layer.upserts.newest_versions import Archived, VersionFinder
 from speed_layer.upserts.plan import UpsertPlan
+from tests.support.examples import examples
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 TIME = "payments_event_time"
@@ -174,6 +175,7 @@ records = st.lists(
 @example([(0, "a", 1, 1), (120, "a", 3, 1), (60, "a", 2, 1)], [1] * 14, 60, 1)
 @example([(0, "a", 2, 1), (60, "a", None, None), (0, "a", 1, 2), (60, "a", 3, 2)], [1] * 14, 60, 1)
 @example([(0, "a", 1, 1), (0, "a", 1, 2), (0, "a", 2, 0), (0, "a", 2, 1)], [1] * 14, 1, 1)
+@settings(max_examples=examples(60))
 def test_after_each_step_the_newest_versions_count(
     drawn: list[tuple[int, str | None, int | None, int | None]], sizes: list[int], minutes: int, parts: int
 ) -> None:
