@@ -78,10 +78,11 @@ def refuse_other_derivation(events: DeltaTable, source: Source) -> None:
     """
     used = read_decodings(events) if source.is_derived else []
     if used and (changed := find_other_derivation(used[-1], decoding_of(source))):
-        does, anew = ("joins", "both inputs are joined") if source.join else ("takes a snapshot", "its input is read")
+        anew = "both inputs are joined" if source.join else "its input is read"
         raise SourceError(
-            f"source '{source.name}' {does} in another way than the events in its archive were made: changed is "
-            f"{', '.join(changed)}; declare that again as it was, or give the source another name: under this, {anew} "
+            f"source '{source.name}' is {source.origin_text} in another way than the events in its archive were made: "
+            f"changed is {', '.join(changed)}; declare that again as it was, or give the source another name: under "
+            f"this, {anew} "
             "anew from the beginning"
         )
 

@@ -9,8 +9,8 @@ from hourline_core.model.joined_sources import find_join_mistakes
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.source import Source
-from hourline_core.model.source_as_table import find_table_mistakes
-from hourline_core.model.table_sources import find_rows_mistakes
+from hourline_core.model.source_as_table import find_lookup_table_mistakes
+from hourline_core.model.table_sources import find_table_source_mistakes
 
 
 def find_mistakes(
@@ -28,9 +28,9 @@ def find_mistakes(
     mistakes = [
         *find_branch_mistakes(sources, where),
         *find_join_mistakes(sources, where, unread),
-        *find_rows_mistakes(sources, where, unread),
+        *find_table_source_mistakes(sources, where, unread),
         *_find_lookup_mistakes(sources, where, lookups, unread_lookups),
-        *find_table_mistakes(lookups.values(), sources, where, unread),
+        *find_lookup_table_mistakes(lookups.values(), sources, where, unread),
     ]
     source_names = {*sources, *unread}
     for name, metric in metrics.items():

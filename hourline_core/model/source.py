@@ -355,6 +355,12 @@ class Source(Declaration):
         for key, way_out in _NOT_TAKEN_BACK.items():
             if getattr(self, key) is not None:
                 raise refuse(f"got it beside {self._what}, {way_out}", key)
+        if self.volume.duplicates is not None:
+            raise refuse(
+                f"got it beside {self._what}, whose events that are taken back count as duplicates: leave it out",
+                "volume",
+                "duplicates",
+            )
         if self.clock == "wall":
             waits = "whose hours wait for partners" if self.join else "whose hours wait for the clock of its input"
             raise refuse(f"got wall beside {self._what}, {waits}: leave it out", "clock")

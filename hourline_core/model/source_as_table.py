@@ -8,7 +8,7 @@ from hourline_core.model.lookup import EVENT_TIME, RECORD_KEY, VALID_TO, Lookup
 from hourline_core.model.source import Source
 
 
-def find_table_mistakes(
+def find_lookup_table_mistakes(
     lookups: Iterable[Lookup], sources: Mapping[str, Source], where: Where, unread: Collection[str]
 ) -> Iterator[str]:
     """A line for each column of a lookup that the source in its place as a table has not. ``unread`` are sources that

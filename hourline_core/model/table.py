@@ -18,16 +18,17 @@ def _names(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+TableKey = Annotated[tuple[FieldName, ...], BeforeValidator(_names, json_schema_input_type=list[FieldName] | FieldName)]
+"""A field, or a list of fields."""
+
+
 class Table(Declaration):
-    """A table whose rows become events. The newest event of a key is its row."""
+    """A table whose rows become events. One event of each key is its row."""
 
     of: SourceName
     """The name of the source that is the table."""
 
-    key: Annotated[
-        tuple[FieldName, ...],
-        BeforeValidator(_names, json_schema_input_type=list[FieldName] | FieldName),
-    ] = ()
+    key: TableKey = ()
     """The field, or list of fields, whose newest event is a row. If left out, the key of the record, of the source's
     `key_type`. Then a record without a value, a tombstone, deletes the row of its key. An event with null in its key is
     no row.

@@ -15,7 +15,7 @@ from hourline_core.model.upsert import UPSERT_ROW, VERSION_TYPES, Upsert
 _Mistake = tuple[tuple[str, ...], str]
 
 
-def find_rows_mistakes(sources: Mapping[str, Source], where: Where, unread: Collection[str]) -> Iterator[str]:
+def find_table_source_mistakes(sources: Mapping[str, Source], where: Where, unread: Collection[str]) -> Iterator[str]:
     """A line for each mistake in a snapshot or an upsert. ``unread`` are sources that exist, but whose own declaration
     has a mistake.
     """
@@ -81,12 +81,23 @@ def _find_version_mistakes(upsert: Upsert, table: Source) -> Iterator[_Mistake]:
             ("version",),
             f"got '{upsert.version}', which is of type {of}, allowed are {', '.join(VERSION_TYPES)}",
         )
-    if table.id and upsert.version.casefold() not in column_names(table.id):
+    if upsert.version in upsert.key:
+        yield ("version",), f"got '{upsert.version}', which is in the key, so each version would be an event of its own"
+    if table.id and upsert.version.casefold() not in _names_in(table.id, table):
         yield (
             ("of",),
             f"got '{table.name}', whose `id: {table.id}` lacks the version '{upsert.version}': a newer version in the "
             f"same hour would be a duplicate; leave `id` out in '{table.name}', or add '{upsert.version}' to it",
         )
+
+
+def _names_in(text: str, source: Source) -> frozenset[str]:
+    """The fields that an expression uses, in lower case, also by the derived ones that it names."""
+    names = column_names(text)
+    for name, derived in reversed(source.derived.items()):  # A derived field may use earlier ones.
+        if name.casefold() in names:
+            names |= column_names(derived)
+    return frozenset(names)
 
 
 def _find_clashes(source: Source, rows: Table, table: Source) -> Iterator[_Mistake]:

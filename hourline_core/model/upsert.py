@@ -6,8 +6,9 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from hourline_core.model.base import refuse
+from hourline_core.model.expressions import Expression
 from hourline_core.model.names import FieldName
-from hourline_core.model.table import Table
+from hourline_core.model.table import Table, TableKey
 from hourline_core.model.times import Duration, duration_text
 
 UPSERT_ROW = "upsert_row"
@@ -26,6 +27,17 @@ def _within(within: timedelta) -> timedelta:
 class Upsert(Table):
     """The newest version of each key, at its event time, as far as versions are `within` some time of each other. Of
     equal versions, the first to arrive counts.
+    """
+
+    key: TableKey = ()
+    """The field, or list of fields, that all versions of an event share. If left out, the key of the record, of the
+    source's `key_type`. Then a record without a value, a tombstone, deletes the versions of its key before it. An event
+    with null in its key is no version.
+    """
+
+    deleted: Expression | None = None
+    """The condition, over fields and derived fields of the source, under which a version deletes the event: it replaces
+    older ones, and does not count.
     """
 
     version: FieldName

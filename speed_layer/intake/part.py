@@ -96,7 +96,7 @@ class TopicPart:
     hours: Counter[datetime]
     """The number of accepted events, without duplicates, by hour (UTC)."""
     taken_back: Counter[datetime] = field(default_factory=Counter)
-    """The number of events of an outer join that were taken back, by hour (UTC)."""
+    """The number of events that were taken back, by hour (UTC)."""
 
     def __add__(self, other: "TopicPart") -> "TopicPart":
         return TopicPart(self.counts + other.counts, self.hours + other.hours, self.taken_back + other.taken_back)

@@ -2,7 +2,8 @@
 memory goes to files.
 
 A version counts unless a newer one of its key, or a tombstone that came after it, is within the distance. Whatever was
-replaced once stays replaced, so the order of arrival changes nothing in the end.
+replaced once stays replaced, so the order of arrival changes nothing in the end. A reset may read a version again that
+came before a tombstone, so within a partition, offsets tell which came first.
 """
 
 from collections.abc import Iterable, Iterator
@@ -91,7 +92,8 @@ class VersionFinder:
         is its own if it counts.
         """
         arrival, micros = ", ".join(ARRIVAL), self._plan.within // timedelta(microseconds=1)
-        near = f"PARTITION BY {keys} ORDER BY moment RANGE BETWEEN {micros} PRECEDING AND {micros} FOLLOWING"
+        _, topic, partition, offset, _ = ARRIVAL
+        near = f"ORDER BY moment RANGE BETWEEN {micros} PRECEDING AND {micros} FOLLOWING"
         is_event = "address IS NOT NULL"
         ranked = f"""
             SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {arrival}) AS place,
@@ -104,12 +106,16 @@ class VersionFinder:
             for column in (
                 f"min(rank) FILTER ({is_event} AND {condition}) OVER near AS first_{when}",
                 f"max(place) FILTER (NOT ({is_event}) AND {condition}) OVER near AS gone_{when}",
+                f"max({offset}) FILTER (NOT ({is_event}) AND {condition}) OVER near_here AS gone_here_{when}",
             )
         ]
         decided = f"""
-            SELECT *, {", ".join(decisive)} FROM ({ranked}) WINDOW near AS ({near})"""
+            SELECT *, {", ".join(decisive)} FROM ({ranked})
+            WINDOW near AS (PARTITION BY {keys} {near}),
+                   near_here AS (PARTITION BY {keys}, {topic}, {partition} {near})"""
         counts, counted = (
-            f"{condition} AND first_{when} = rank AND coalesce(gone_{when} < place, true)"
+            f"{condition} AND first_{when} = rank AND coalesce(gone_{when} < place, true) "
+            f"AND coalesce(gone_here_{when} < {offset}, true)"
             for when, condition in known.items()
         )
         return f"SELECT *, {counts} AS counts, {counted} AS counted FROM ({decided}) WHERE {is_event} AND NOT deleted"

@@ -58,6 +58,8 @@ def test_the_key_of_the_record_is_the_key_if_none_is_given(tmp_path: Path) -> No
         (UPSERT.replace("revision", "dear"), "upsert.version: got 'dear', which is no declared field of source"),
         (UPSERT.replace("revision", "amount"), "upsert.version: got 'amount', which is of type double, allowed are int"),
         (UPSERT.replace("key: payment", "key: amount").replace("[status, amount]", "status"), "upsert.key: got 'amount', which is of type double, allowed are"),
+        (UPSERT.replace("key: payment", "key: [payment, revision]"), "upsert.version: got 'revision', which is in the key"),
+        (UPSERT + "volume: {duplicates: 0.1}", "volume.duplicates: got it beside an upsert, whose events that are taken"),
         (UPSERT.replace("version: revision, ", ""), "upsert.version: is missing"),
         (UPSERT.replace("within: 30d, ", ""), "upsert.within: is missing"),
         (UPSERT.replace("30d", "0s"), "upsert.within: got 0s, allowed is from 1s to 3650d"),
@@ -93,8 +95,10 @@ def test_a_table_that_cannot_be_one_is_refused(tmp_path: Path, changed: dict[str
     assert said in str(refused.value)
 
 
-def test_an_id_with_the_version_is_allowed(tmp_path: Path) -> None:
-    declared(tmp_path, payments=PAYMENTS + "id: concat_ws(':', payment, Revision)\n")
+@pytest.mark.parametrize("id", ["concat_ws(':', payment, Revision)", "both"])
+def test_an_id_with_the_version_is_allowed(tmp_path: Path, id: str) -> None:
+    derived = "derived: {dear: amount > 100, number: revision + 1, both: \"concat_ws(':', payment, number)\"}"
+    declared(tmp_path, payments=PAYMENTS.replace("derived: {dear: amount > 100}", derived) + f"id: {id}\n")
 
 
 @pytest.mark.parametrize(

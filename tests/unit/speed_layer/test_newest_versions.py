@@ -65,9 +65,9 @@ class Record(NamedTuple):
         at = BEGIN + timedelta(minutes=self.minutes)
         return at if self.value is not None else min(at, ARRIVED + AHEAD)
 
-    @property
-    def arrival(self) -> tuple[int, int]:
-        return self.sequence, self.number
+    def comes_after(self, other: "Record") -> bool:
+        """A record that a reset reads again has a later sequence, and its place in the partition."""
+        return self.sequence > other.sequence or self.number > other.number
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
@@ -83,7 +83,7 @@ def oracle(records: list[Record], within: timedelta, up_to: int) -> Counter[tupl
         for one in known
         if one.value
         and not any(
-            other.arrival > one.arrival if other.value is None else other.rank > one.rank
+            other.comes_after(one) if other.value is None else other.rank > one.rank
             for other in known
             if other.key == one.key and abs(other.at - one.at) <= within
         )
@@ -171,16 +171,26 @@ records = st.lists(
     st.lists(st.integers(1, 4), min_size=14, max_size=14),
     st.sampled_from([1, 60, 120, 1000]),
     st.integers(1, 3),
+    st.sets(st.integers(100, 113)),
 )
-@example([(0, "a", 1, 1), (120, "a", 3, 1), (60, "a", 2, 1)], [1] * 14, 60, 1)
-@example([(0, "a", 2, 1), (60, "a", None, None), (0, "a", 1, 2), (60, "a", 3, 2)], [1] * 14, 60, 1)
-@example([(0, "a", 1, 1), (0, "a", 1, 2), (0, "a", 2, 0), (0, "a", 2, 1)], [1] * 14, 1, 1)
+@example([(0, "a", 1, 1), (120, "a", 3, 1), (60, "a", 2, 1)], [1] * 14, 60, 1, set())
+@example([(0, "a", 2, 1), (60, "a", None, None), (0, "a", 1, 2), (60, "a", 3, 2)], [1] * 14, 60, 1, set())
+@example([(0, "a", 1, 1), (0, "a", 1, 2), (0, "a", 2, 0), (0, "a", 2, 1)], [1] * 14, 1, 1, set())
+@example([(0, "a", 1, 1), (0, "a", None, None), (0, "a", 1, 2)], [1] * 14, 1, 1, {100, 102})
 @settings(max_examples=examples(60))
 def test_after_each_step_the_newest_versions_count(
-    drawn: list[tuple[int, str | None, int | None, int | None]], sizes: list[int], minutes: int, parts: int
+    drawn: list[tuple[int, str | None, int | None, int | None]],
+    sizes: list[int],
+    minutes: int,
+    parts: int,
+    anew: set[int],
 ) -> None:
+    """Events with the numbers ``anew`` are rejected at first, and read again by a reset."""
     sequences = [number for number, size in enumerate(sizes, 1) for _ in range(size)]
-    sent = [Record(s, *one, n) for n, (s, one) in enumerate(zip(sequences, drawn, strict=False), 100)]
+    sent = [
+        Record(s + (20 if n in anew and one[-1] is not None else 0), *one, n)
+        for n, (s, one) in enumerate(zip(sequences, drawn, strict=False), 100)
+    ]
     check_each_step(sent, timedelta(minutes=minutes), parts)
 
 
@@ -218,6 +228,11 @@ def test_a_tombstone_deletes_what_came_before_it_and_a_newer_version_counts_agai
     ]
     upserts = check_each_step(sent)
     assert [row[2] for row in upserts.standing] == [3]
+
+
+def test_a_version_that_a_reset_reads_again_stays_deleted() -> None:
+    sent = [Record(1, 10, "a", None, None, 101), Record(9, 5, "a", 1, 7, 100)]
+    assert not check_each_step(sent).archive
 
 
 def test_a_tombstone_of_next_year_counts_when_it_arrives() -> None:
