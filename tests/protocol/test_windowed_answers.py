@@ -27,12 +27,18 @@ from tests.support.visits import Visit, Visits, hour, values
 from tests.support.window_oracle import DECLARED, HOUR, MINUTE, WITH_PANES, Declared, parse_window, windows_of
 
 HOURLY = Declared("1h", "hour", 1, 1)
+LONG = {"5m", "{size: 24h, every: 15m}", "{size: 1 day, zone: Asia/Kolkata}"}
 SPRING = 220
 """The number of the hour, three before the clocks of New York change."""
 HOURS = st.integers(SPRING, SPRING + 40)
 VISITS = micro_batches(HOURS, most=5)
 RECOMPUTES = st.tuples(st.sets(HOURS, min_size=1, max_size=12), st.sets(HOURS, max_size=2))
 STEPS = st.lists(st.one_of(VISITS, RECOMPUTES), min_size=1, max_size=6)
+PANES_OF_EACH_KIND = [
+    # The others are longer panes, and another zone that is half an hour off.
+    pytest.param(one, marks=pytest.mark.long) if one.yaml in LONG else one
+    for one in WITH_PANES
+]
 
 
 def with_window(project: Project, window: str) -> Project:
@@ -139,7 +145,7 @@ def test_a_window_is_all_events_of_its_hours(steps: list[Any], windows: list[Dec
                     assert rests_on == [h for h in sorted(states) if any(start <= h < end for start, end in bounds)]
 
 
-@pytest.mark.parametrize("declared", WITH_PANES, ids=lambda declared: declared.yaml)
+@pytest.mark.parametrize("declared", PANES_OF_EACH_KIND, ids=lambda declared: declared.yaml)
 @settings(max_examples=examples(2))
 @given(steps=STEPS)
 def test_a_window_that_begins_within_an_hour_is_its_own_events(declared: Declared, steps: list[Any]) -> None:
