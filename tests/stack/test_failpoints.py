@@ -33,7 +33,7 @@ def test_a_recompute_killed_where_it_publishes(
     assert project.check() > 100
 
 
-# test_merge.py kills it when all but progress is appended, and test_joins.py at the archive.
+# test_merge.py kills it when all but progress is appended, and tests/protocol/test_failpoints.py at each step.
 @pytest.mark.long
 @pytest.mark.parametrize(
     "places",

@@ -33,7 +33,7 @@ GARBAGE = [
 
 
 def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: str, tmp_path: Path) -> None:
-    project = parcels.make(tmp_path / "parcels", kafka, topic="import_history", records_per_batch=200)
+    project = parcels.make(tmp_path / "parcels", kafka, topic="import_history", records_per_batch=200, few=True)
     bodies = parcels.scans(project.random, 650, first_hour=0, hours=6)
     history = project.write_history(tmp_path / "history.jsonl", "scans", [*bodies[:300], *GARBAGE, *bodies[300:]])
     # Another file, with some of the same events.
@@ -48,7 +48,7 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
         project, str(history), str(more), "--source", "scans", command="import", failpoint="kill after append events 3"
     ) as process:
         assert process.wait() == -signal.SIGKILL, process.lines
-    assert project.check_answers() > 500
+    assert project.check_answers() > 200
     said = run_import(project, history, more)
     assert "imported 255 rows of history.jsonl" in said
     assert "(400 were imported before)" in said
@@ -56,7 +56,7 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     assert "not recomputed, since they have not closed yet: 2 hour(s), 2024-05-07T00:00Z … 2024-05-07T01:00Z" in said
     project.note_cutoffs()
     assert len(project.cutoffs) == 2 * 4, said
-    assert project.check() > 1000
+    assert project.check() > 300
 
     # Again, and by another name: nothing is left, and Spark is not even started.
     same = history.rename(tmp_path / "same.jsonl")
@@ -74,7 +74,7 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     assert lag(project) == (250, 0)
     finished = project.drain()
     assert sum(done.duplicates for done in finished) > 10
-    assert project.check() > 1000
+    assert project.check() > 300
 
     # Older history, while the stream has come further: it is not late, and the stream goes on where it was.
     older = project.write_history(
@@ -94,10 +94,10 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     )
     assert sum(revised.values()) > 20
     assert lag(project) == (0, 0)
-    assert project.check() > 1000
+    assert project.check() > 300
     assert project.drain() == []
     project.recompute()
-    assert project.check() > 1000
+    assert project.check() > 300
 
 
 def run_import(project: StackProject, *files: Path) -> str:

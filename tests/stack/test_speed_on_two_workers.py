@@ -46,7 +46,7 @@ def test_a_process_of_a_worker_killed_in_mid_micro_batch_changes_nothing(
     killed: str, kafka: str, tmp_path: Path, two_workers: StandaloneSpark
 ) -> None:
     project = visits_and_orders.make(tmp_path, kafka, f"killed_{killed}", records_per_batch=100)
-    visits_and_orders.send(project, visits=4_000, orders=1_000)
+    visits_and_orders.send(project, visits=1_500, orders=400)
     with SpeedProcess(project, "--drain") as speed:
         finished = kill_until_a_task_is_lost(speed, project, "visits", lambda: getattr(two_workers, killed)()[:1])
         assert speed.wait() == 0, speed.lines
