@@ -30,4 +30,4 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def finished_project(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> StackProject:
     """A project with hours of every state, to be read or copied. Nothing may be sent to its topic: all copies read it."""
-    return parcels.make_finished(tmp_path_factory.mktemp("finished"), kafka, topic="finished")
+    return parcels.make_finished(tmp_path_factory.mktemp("finished"), kafka, topic="finished", few=True)

@@ -31,7 +31,8 @@ from tests.support.kafka_streams import iso_time, milliseconds, skip_without, st
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
-pytestmark = pytest.mark.heavy
+# In CI, test_joins.py and test_outer_joins.py compare with nested loops.
+pytestmark = pytest.mark.long
 
 BASE = datetime(2026, 3, 2, tzinfo=UTC)
 HOURS, EVENTS = 8, 360

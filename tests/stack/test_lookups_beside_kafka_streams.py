@@ -24,7 +24,8 @@ from speed_layer.spark_session import speed_session
 from tests.support.kafka_streams import iso_time, milliseconds, skip_without, stated_numbers
 from tests.support.project_files import write_project
 
-pytestmark = pytest.mark.heavy
+# In CI, test_source_as_table.py and test_lookups.py compare with plain Python.
+pytestmark = pytest.mark.long
 
 BASE = datetime(2026, 3, 2, tzinfo=UTC)
 DAYS, ROUNDS, OF_ROUND = 3, 4, 100
