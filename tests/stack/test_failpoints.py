@@ -33,18 +33,20 @@ def test_a_recompute_killed_where_it_publishes(
     assert project.check() > 100
 
 
-# test_merge.py kills it when all but progress is appended, and tests/protocol/test_failpoints.py at each step.
-@pytest.mark.long
+# test_merge.py and test_word_count.py kill it at the archive and at progress.
 @pytest.mark.parametrize(
     "places",
     [
         ("after append provisional",),
-        (
-            "after append events",
-            "after append rejected",
-            "after append provisional",
-            "before append progress",
-            "after append progress",
+        pytest.param(
+            (
+                "after append events",
+                "after append rejected",
+                "after append provisional",
+                "before append progress",
+                "after append progress",
+            ),
+            marks=pytest.mark.long,
         ),
     ],
     ids=len,
