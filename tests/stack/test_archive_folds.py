@@ -37,6 +37,7 @@ from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, OFFSET, PARTIT
 from hourline_core.runtime.spark import spark_session
 from hourline_core.storage.data_files import data_files
 from tests.protocol import test_folding as folding
+from tests.support.examples import examples
 from tests.support.user_classes import user_measure
 
 HOURS = [datetime(2024, 5, 6, 20, tzinfo=UTC) + number * timedelta(hours=1) for number in range(3)]
@@ -85,7 +86,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(ROW, max_size=30))
 def test_tiles_and_totals_count_each_event_once(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
     tiles, totals = fold(spark, METRIC, rows)

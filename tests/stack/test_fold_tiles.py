@@ -32,6 +32,7 @@ from hourline_core.runtime.spark import spark_session
 from hourline_core.sql.database import connect
 from hourline_core.sql.sketches import install_sketch_functions
 from speed_layer.intake.record_rows import with_outcome
+from tests.support.examples import examples
 from tests.support.recounted import find_wrong
 from tests.support.user_classes import keyed_fold, user_measure
 from tests.support.window_oracle import parse_window
@@ -153,7 +154,7 @@ def test_duckdb_folds_what_python_computes(spark: SparkSession) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(st.tuples(*map(st.sampled_from, VALUES)), min_size=1, max_size=10))
 def test_duckdb_folds_what_python_computes_of_a_few_rows(spark: SparkSession, rows: list[tuple[Any, ...]]) -> None:
     compare_folds(spark, rows)

@@ -17,6 +17,7 @@ from hourline_core.compute.resolve import UnresolvedError, empty_events, type_of
 from hourline_core.model import Field, Measure, Metric, Project, Settings
 from hourline_core.model.scratch_columns import EVENT_TIME, OFFSET
 from hourline_core.runtime.spark import spark_session
+from tests.support.examples import examples
 from tests.support.native_rows import SOURCE, edge_rows
 
 TEXTS = st.sampled_from(["text", "TEXT", "`other`", "part", "'a'", "''", "'10'", "' a'"])
@@ -132,7 +133,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@settings(max_examples=6, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(expressions=st.lists(values(), min_size=60, max_size=60))
 def test_native_expressions_have_the_results_of_spark(spark: SparkSession, expressions: list[str]) -> None:
     translated = {text: found for text in expressions if (found := translate(SOURCE, text))}
@@ -163,7 +164,7 @@ NATIVE = st.one_of(st.sampled_from(["price", "listed"]), texts(), numbers(), flo
 )
 
 
-@settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(
     dimensions=st.lists(NATIVE, max_size=2),
     where=st.none() | conditions().filter(lambda text: translate(WITH_DECIMAL, text) is not None),

@@ -14,6 +14,7 @@ from hourline_core.model import Project, Settings, Source
 from hourline_core.model.scratch_columns import OFFSET, REASON, VALUE_CRC, VALUE_SIZE
 from hourline_core.runtime.spark import spark_session
 from hourline_core.validation.validator import Validator
+from tests.support.examples import examples
 from tests.support.validated_sources import SOURCES, record_tables
 
 
@@ -26,7 +27,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(2), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_spark_validates_as_native_code_does(spark: SparkSession, name: str, data: st.DataObject) -> None:
     source = SOURCES[name]

@@ -4,8 +4,8 @@ from math import ceil
 
 from hypothesis import settings
 
-_TIMES = {"hourline": 0.5, "mutants": 3, "long": 10}
-"""By profile of ``conftest.py``."""
+_TIMES = {"default": 0.5, "hourline": 0.5, "mutants": 3, "long": 10}
+"""By profile of ``conftest.py``. A worker of Spark has the default: it imports a test, and draws nothing."""
 
 
 def examples(count: int) -> int:
