@@ -148,6 +148,11 @@ class ProgressRow:
     """By hour."""
 
     @property
+    def touched_hours(self) -> set[datetime]:
+        """The hours in which events came, or were taken back."""
+        return {of.hour for of in self.hours if of.events} | {of.hour for of in self.taken_back}
+
+    @property
     def source_clock(self) -> SourceClock:
         """The clock of the source after it, with those of its partitions."""
         return SourceClock(self.clock, self.partitions)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from hourline_core.model.fields import Field
-from hourline_core.model.join import UNMATCHED, Join
+from hourline_core.model.join import JOINED_ROW, UNMATCHED, Join
 from hourline_core.model.snapshot import SNAPSHOT_ROW, SNAPSHOT_TIME
 from hourline_core.model.source import Source
 from hourline_core.model.table import KEY_FIELD, Table
@@ -47,9 +47,12 @@ def _bind_join(source: Source, join: Join, inputs: Sequence[Source]) -> Source:
             fields[joined] = Field(type=one.type_of(name) or "string", required=required)
     # It is null if both are: the greatest of one time and null is that time.
     later = f"greatest({', '.join(times)})"
-    if not source.takes_back:
-        return source.bind_inputs(inputs, {**times, **fields}, later)
-    return source.bind_inputs(inputs, {**times, **fields, UNMATCHED: Field(type="string")}, later, UNMATCHED)
+    ids = [
+        *([JOINED_ROW] if any(one.takes_back for one in inputs) else []),
+        *([UNMATCHED] if join.type != "inner" else []),
+    ]
+    own = {name: Field(type="string") for name in ids}
+    return source.bind_inputs(inputs, {**times, **fields, **own}, later, source.id or next(iter(ids), None))
 
 
 def _bind_rows(source: Source, rows: Table, table: Source) -> Source:

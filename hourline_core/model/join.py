@@ -21,6 +21,9 @@ KEY_TYPES = ("string", "int", "long", "boolean", "date", "timestamp")
 UNMATCHED = "unmatched"
 """The field of a left or full join that tells the events without a partner."""
 
+JOINED_ROW = "joined_row"
+"""The field of a join whose inputs may take events back: what tells a joined event from all others."""
+
 
 class Within(Declaration):
     """How far apart the event times of two partners may be. `within: 1h` is short for

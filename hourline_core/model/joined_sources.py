@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where
 from hourline_core.model.field_types import parse_type
-from hourline_core.model.join import KEY_TYPES, UNMATCHED, Join, JoinSide
+from hourline_core.model.join import JOINED_ROW, KEY_TYPES, UNMATCHED, Join, JoinSide
 from hourline_core.model.names import ANY_CASE, LONGEST
 from hourline_core.model.source import Source
 
@@ -41,20 +41,13 @@ def _find_mistakes(
                 f"got '{name}', which explodes '{exploded[0]}': only Spark knows the type of its elements; allowed is "
                 "the name of a declared array, such as `explode: {line: lines}` with `lines: array<string>`",
             )
-        elif sources[name].takes_back:
-            known = False
-            yield (
-                (side,),
-                f"got '{name}', whose events may be taken back; allowed are sources of topics and inner joins",
-            )
     if not known:
         return
+    yield from _find_taken_back_mistakes(source, join, sources)
     left, right = (sources[side.source] for side in join.sides)
     for one, other in join.on.items():
         yield from ((("on", one), text) for text in _find_key_mistakes(left, one, right, other))
     own = [*source.derived, *source.lookups]
-    if source.takes_back and UNMATCHED in map(str.casefold, own):
-        yield (), f"'{UNMATCHED}' of '{source.name}' itself is the name of a field of each {join.type} join: rename it"
     names = {name.casefold(): f"'{name}' of '{source.name}' itself" for name in own}
     for joined, of in (
         *join.left.joined_names(left.event_fields),
@@ -65,6 +58,22 @@ def _find_mistakes(
             yield (), f"{earlier} and {of} would both be '{joined}'; allowed is each name once: rename one of them"
         if len(joined) > LONGEST:
             yield (), f"{of} would be '{joined}', which has {len(joined)} characters, allowed are {LONGEST}"
+
+
+def _find_taken_back_mistakes(
+    source: Source, join: Join, sources: Mapping[str, Source]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What a join has not whose events may be taken back."""
+    of_inputs = [name for name in join.inputs if sources[name].takes_back]
+    if of_inputs and len(join.inputs) == 1:
+        yield (), f"got '{of_inputs[0]}' on both sides, whose events may be taken back; allowed are two sources"
+    if of_inputs and join.type == "inner" and source.id not in (None, JOINED_ROW):
+        yield (), f"got `id` beside a join of '{of_inputs[0]}', whose events may be taken back: leave id out"
+    reserved = {JOINED_ROW: "whose events may be taken back"} if of_inputs else {}
+    reserved |= {UNMATCHED: "that is left or full"} if join.type != "inner" else {}
+    for name, which in reserved.items():
+        if name in map(str.casefold, [*source.derived, *source.lookups]):
+            yield (), f"'{name}' of '{source.name}' itself is the name of a field of each join {which}: rename it"
 
 
 def _find_name_mistakes(side: JoinSide, sources: Collection[str]) -> Iterator[str]:

@@ -219,10 +219,17 @@ class Source(Declaration):
     @property
     def takes_back(self) -> bool:
         """Whether events are taken back: those of a left or full join whose partner comes after all, the rows of a
-        snapshot that a late event replaces, and the older versions of an upsert. An event whose ``id`` comes again in
-        its hour was taken back then, and does not count.
+        snapshot that a late event replaces, the older versions of an upsert, and what is joined of any of these. An
+        event whose ``id`` comes again in its hour was taken back then, and does not count.
         """
-        return self.table is not None or (self.join is not None and self.join.type != "inner")
+        if self.join:
+            return self.join.type != "inner" or self.takes_back_inputs
+        return self.table is not None
+
+    @property
+    def takes_back_inputs(self) -> bool:
+        """Whether events of an input may be taken back, so that joined ones are, too. The source is bound."""
+        return any(source.takes_back for source in self._inputs)
 
     @property
     def table(self) -> Table | None:

@@ -45,6 +45,8 @@ class SidePlan:
     """By field of the joined source, the column that it is made of."""
     anew: DecodedAnew | None = None
     """How events are decoded that another declaration of the input has archived. None: there are none."""
+    taken_back: str | None = None
+    """The id by which its events are taken back, in DuckDB's SQL. None: none are."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class JoinPlan:
         return self.sides[0].source == self.sides[1].source
 
     @property
+    def takes_back_inputs(self) -> bool:
+        """Whether events of an input may be taken back."""
+        return any(side.taken_back for side in self.sides)
+
+    @property
     def same_key(self) -> bool:
         """Whether an event has the same key on both sides."""
         return self.is_self_join and set(self.sides[0].key) == set(self.sides[1].key)
@@ -82,7 +89,7 @@ def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> Join
         raise DeclarationError(f"source '{source.name}' cannot be joined: {mistake}")
     keys = ([*join.on], [*join.on.values()])
     left, right = (
-        _plan_side(layout, source, declared, one, key, addressed=outer or len(join.inputs) == 1)
+        _plan_side(layout, source, declared, one, key, addressed=outer or source.takes_back or len(join.inputs) == 1)
         for declared, one, key, outer in zip(join.sides, inputs, keys, join.outer, strict=True)
     )
     return JoinPlan((left, right), source.event_fields, join.within.before, join.within.after, join.outer)
@@ -97,7 +104,7 @@ def _plan_side(
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE]
     own += ADDRESS if source.id or addressed else ()
     columns = {name: archived[name] for name in (*own, *source.event_fields)}
-    identity = _translate(source, source.id)
+    identity = None if source.takes_back else _translate(source, source.id)
     of_identity = [name for name in (EVENT_TIME, *source.event_fields) if identifier(name) in (identity or "")]
     identity_columns = {name: archived[name] for name in (HOUR, SEQUENCE, *ADDRESS, *of_identity)}
     event_time, *names = (name for name, _ in declared.joined_names(source.event_fields))
@@ -114,6 +121,7 @@ def _plan_side(
         _translate(source, source.where),
         {event_time: EVENT_TIME, **dict(zip(names, source.event_fields, strict=True))},
         plan_decoding(joined, source, ArchiveDecodings.of(side.events, source)),
+        _translate(source, source.id) if source.takes_back else None,
     )
 
 

@@ -47,7 +47,7 @@ def plan_step(
     """The step over the rows of progress ``read`` of each input, which was read up to the sequence ``after`` before.
     ``passed`` is what it makes of the clock.
     """
-    hours = [{of.hour for row in rows for of in row.hours if of.events} for rows in read]
+    hours = [{hour for row in rows for hour in row.touched_hours} for rows in read]
     # A right partner is at most `before` earlier and `after` later than the left event, and the other way round.
     reach = ((plan.after, plan.before), (plan.before, plan.after))
     decided = [passed.hours if outer else () for outer in plan.outer]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from speed_layer.derived.passed import Passed
 from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, Addressed, Part, as_validated, derive_events, schema_of
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
+from speed_layer.joins.difference import DifferenceJoiner
 from speed_layer.joins.join_rows import Joiner
 from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import ArchivedSide
@@ -59,12 +61,19 @@ def _work(pickled: bytes, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
             yield from rows.to_batches()
 
 
+def _joiner(connection: duckdb.DuckDBPyConnection, work: _Work, part: Part) -> Joiner | DifferenceJoiner:
+    if not work.plan.takes_back_inputs:
+        return Joiner(connection, work.plan, part)
+    left, right = work.step
+    return DifferenceJoiner(connection, work.plan, (left.after, right.after), part)
+
+
 def _join(work: _Work, number: int) -> Iterator[pa.Table]:
     left, right = (ArchivedSide(plan, step) for plan, step in zip(work.plan.sides, work.step, strict=True))
     names, part = [side.source for side in work.plan.sides], Part(number, work.parts)
     addressed = Addressed(names, work.schema, work.arrived, part)
     with connect() as connection:
-        joined = Joiner(connection, work.plan, part).join(left, right, work.passed)
+        joined = _joiner(connection, work, part).join(left, right, work.passed)
         places = 0
         for side, events in enumerate(joined.null_keys):
             sequences = np.repeat(list(events), list(events.values())).astype(np.int64)

@@ -294,10 +294,41 @@ def test_what_a_left_join_cannot_have_is_refused(tmp_path: Path, more: str, said
     assert said in str(refused.value)
 
 
-def test_a_join_of_events_that_may_be_taken_back_is_refused(tmp_path: Path) -> None:
-    also = "join: {left: paid, right: order, on: {order_order_id: order_id}, within: 1h}\n"
-    with pytest.raises(DeclarationError, match="got 'paid', whose events may be taken back"):
+AGAIN = "join: {left: paid, right: order, on: {order_order_id: order_id}, within: 1h}\n"
+"""A join of a left join."""
+
+
+@pytest.mark.parametrize(("also", "own"), [(AGAIN, []), (AGAIN.replace("1h}", "1h, type: full}"), ["unmatched"])])
+def test_a_join_of_events_that_may_be_taken_back_takes_back_what_it_joins(
+    tmp_path: Path, also: str, own: list[str]
+) -> None:
+    again = declared(tmp_path, paid=LEFT, again=also).sources["again"]
+    assert again.takes_back
+    assert again.id == "joined_row"
+    assert [*again.fields][-1 - len(own) :] == ["joined_row", *own]
+
+
+@pytest.mark.parametrize(
+    ("also", "said"),
+    [
+        (
+            f"{AGAIN}id: order_order_id\n",
+            "got `id` beside a join of 'paid', whose events may be taken back: leave id out",
+        ),
+        (
+            f"{AGAIN}derived: {{joined_row: '1'}}\n",
+            "'joined_row' of 'again' itself is the name of a field of each join",
+        ),
+        (
+            "join: {left: {source: paid, as: one}, right: {source: paid, as: other}, on: order_order_id, within: 1h}\n",
+            "got 'paid' on both sides, whose events may be taken back; allowed are two sources",
+        ),
+    ],
+)
+def test_what_a_join_of_events_that_may_be_taken_back_cannot_have(tmp_path: Path, also: str, said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
         declared(tmp_path, paid=LEFT, again=also)
+    assert said in str(refused.value)
 
 
 def test_a_circle_of_joins_is_refused_with_the_way(tmp_path: Path) -> None:

@@ -102,7 +102,6 @@ def test_what_cannot_be_a_snapshot_is_refused(tmp_path: Path, rows: str, said: s
         ({"rows": OPEN.replace("status, amount", "snapshot_row"), "orders": ORDERS.replace("note:", "snapshot_row:")},
          "would both be 'snapshot_row'"),
         ({"again": "snapshot: {of: rows, columns: status}"}, "got 'rows', which is a snapshot of 'orders', allowed is a"),
-        ({"both": "join: {left: orders, right: rows, on: status, within: 1h}"}, "whose events may be taken back"),
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_one_is_refused(tmp_path: Path, changed: dict[str, str], said: str) -> None:

@@ -86,7 +86,6 @@ def test_what_cannot_be_an_upsert_is_refused(tmp_path: Path, rows: str, said: st
         ({"payments": PAYMENTS.replace("key_type: string", ""), "rows": UPSERT.replace("key: payment, ", "")},
          "upsert.key: is missing, and the key of a record of source"),
         ({"again": UPSERT.replace("of: payments", "of: rows")}, "got 'rows', which is an upsert of 'payments', allowed"),
-        ({"both": "join: {left: payments, right: rows, on: payment, within: 1h}"}, "whose events may be taken back"),
     ],
 )  # fmt: skip
 def test_a_table_that_cannot_be_one_is_refused(tmp_path: Path, changed: dict[str, str], said: str) -> None:

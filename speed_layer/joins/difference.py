@@ -1,0 +1,94 @@
+"""Joins events of two inputs of which some may be taken back, in a task, by DuckDB.
+
+What is joined is found twice among what is held: as the inputs stood before the micro-batch, and as they stand now. The
+difference comes out. An event of an input stands from its own sequence on, up to that in which it is taken back.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+import duckdb
+import pyarrow as pa
+
+from hourline_core.model.join import JOINED_ROW, UNMATCHED
+from hourline_core.model.scratch_columns import TAKEN_BACK
+from hourline_core.sql.literals import identifier
+from speed_layer.derived.passed import Passed
+from speed_layer.derived.rows import AT, WHOLE, Part
+from speed_layer.derived.run_sql import run_sql
+from speed_layer.joins.held_events import HeldEvents, hold_events, is_pair, is_passed
+from speed_layer.joins.join_rows import Joined
+from speed_layer.joins.plan import JoinPlan
+from speed_layer.joins.read_side import Side
+
+_ROWS = 20_000
+
+
+class DifferenceJoiner:
+    """Joins the events of one micro-batch, on a connection of its own, as ``Joiner`` does. The inputs were read before
+    up to the sequences ``after``.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, plan: JoinPlan, after: tuple[int, int], part: Part = WHOLE
+    ) -> None:
+        self._connection, self._plan, self._after, self._part = connection, plan, after, part
+
+    def join(self, left: Side, right: Side, passed: Passed) -> Joined:
+        """As that of ``Joiner``, with JOINED_ROW. Pairs that come or are taken back are among the events without a
+        partner.
+        """
+        sides, nulls = hold_events(self._connection, self._plan, self._part, left, right, passed)
+        for table, after in zip(sides, self._after, strict=True):
+            self._hold_states(table, after)
+        ways = ((sides[0], sides[1]), (sides[1], sides[0]))
+        unmatched = [self._unmatched(table, other, passed) for table, other in ways if table.outer]
+        return Joined(nulls, iter(()), chain(self._pairs(*sides), *unmatched))
+
+    def _hold_states(self, table: HeldEvents, after: int) -> None:
+        """Hold each event once in ``l_states`` or ``r_states``, with ``before`` and ``now``: whether it stood, and
+        stands. It came before if the row is not held with which it came. Of a far one, not all partners are held, so it
+        is not ``whole``.
+        """
+        columns = ", ".join(
+            [f"any_value({identifier(of)}) AS {identifier(of)}" for of in ("at", *table.keys, *table.columns.values())]
+        )
+        parts = [
+            f"SELECT *, {whole} AS whole FROM {held}"
+            for held, whole in ((table.new, "true"), (table.near, "true"), (table.far, "false"))
+        ]
+        states = f"""
+            SELECT u, {columns}, bool_or(whole) AS whole,
+                   coalesce(min(s) FILTER (NOT back), 0) AS came, min(s) FILTER (back) AS gone
+            FROM ({" UNION ALL ".join(parts)}) GROUP BY u"""
+        stood = f"came <= {after} AND coalesce(gone > {after}, true)"
+        stands = f"SELECT *, {stood} AS before, gone IS NULL AS now FROM ({states})"
+        run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE {table.name}_states AS {stands}")
+
+    def _pairs(self, left: HeldEvents, right: HeldEvents) -> Iterator[pa.Table]:
+        columns = {name: f"{table.name}.{column}" for table in (left, right) for name, column in table.columns.items()}
+        named = [f"{columns[name]} AS {identifier(name)}" for name in self._plan.fields if name in columns]
+        yield from self._read(f"""
+            SELECT greatest(l.at, r.at) AS {AT}, l.before AND r.before AS {TAKEN_BACK},
+                   concat_ws('+', l.u, r.u) AS {JOINED_ROW}, {", ".join(named)}
+            FROM l_states l JOIN r_states r ON {is_pair(self._plan, "l", "r")}
+            WHERE (l.before AND r.before) <> (l.now AND r.now)
+            ORDER BY {JOINED_ROW}""")
+
+    def _unmatched(self, table: HeldEvents, other: HeldEvents, passed: Passed) -> Iterator[pa.Table]:
+        """The events of ``table`` that come to be without a partner, and those that are no longer."""
+        named = ", ".join(f"{column} AS {identifier(name)}" for name, column in table.columns.items())
+        ends = ("rows", "o") if table.name == "l" else ("o", "rows")
+        is_partner = is_pair(self._plan, *ends)
+        before, now = (
+            f"(rows.{when} AND {is_passed(clock)} AND NOT EXISTS "
+            f"(SELECT 1 FROM {other.name}_states o WHERE o.{when} AND {is_partner}))"
+            for when, clock in (("before", passed.before), ("now", passed.after))
+        )
+        yield from self._read(f"""
+            SELECT rows.at AS {AT}, {before} AS {TAKEN_BACK}, u AS {JOINED_ROW}, u AS {UNMATCHED}, {named}
+            FROM {table.name}_states rows WHERE whole AND {before} <> {now} ORDER BY {JOINED_ROW}""")
+
+    def _read(self, query: str) -> Iterator[pa.Table]:
+        for batch in self._connection.execute(query).to_arrow_reader(_ROWS):
+            yield pa.Table.from_batches([batch])

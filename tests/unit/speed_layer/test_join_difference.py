@@ -1,0 +1,180 @@
+"""Joins of events that may be taken back, beside nested loops over those that stand."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hourline_core.compute.worker_database import connect
+from hourline_core.ledger.layout import TIMESTAMP
+from hourline_core.model.join import JOINED_ROW, UNMATCHED
+from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE, TAKEN_BACK
+from speed_layer.derived.passed import Passed
+from speed_layer.derived.read_events import ADDRESS
+from speed_layer.derived.rows import AT, Part
+from speed_layer.joins.difference import DifferenceJoiner
+from speed_layer.joins.plan import JoinPlan, SidePlan
+from tests.support.examples import examples
+
+BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+COLUMNS = {
+    SEQUENCE: pa.int64(),
+    EVENT_TIME: TIMESTAMP,
+    DUPLICATE: pa.bool_(),
+    HOUR: TIMESTAMP,
+    **dict(zip(ADDRESS, (pa.string(), pa.int32(), pa.int64(), pa.int32()), strict=True)),
+    "k": pa.int64(),
+    "row": pa.string(),
+    "v": pa.int64(),
+}
+
+
+class Event(NamedTuple):
+    """An event of an input, and the sequence that takes it back. Without a row, it is not of a kind that is."""
+
+    sequence: int
+    minutes: int
+    key: int | None
+    row: str | None
+    gone: int | None
+    number: int
+
+    @property
+    def at(self) -> datetime:
+        return BEGIN + timedelta(minutes=self.minutes)
+
+    def stands(self, sequence: int) -> bool:
+        return self.sequence <= sequence and (self.gone is None or self.gone > sequence)
+
+
+@dataclass
+class Held:
+    """The archive of an input, as a ``Side``. An event that is taken back has a second row."""
+
+    events: list[Event]
+    after: int
+    up_to: int
+
+    def new(self) -> Iterator[pa.Table]:
+        return self._rows(self.after, self.up_to)
+
+    def near(self) -> Iterator[pa.Table]:
+        return self._rows(0, self.after)
+
+    def far(self) -> Iterator[pa.Table]:
+        return self._rows(0, self.after)
+
+    def identities(self) -> Iterator[pa.Table]:
+        return self._rows(0, self.up_to)
+
+    def _rows(self, after: int, up_to: int) -> Iterator[pa.Table]:
+        for event in self.events:
+            for sequence, back in ((event.sequence, False), (event.gone, True)):
+                if sequence is not None and after < sequence <= up_to:
+                    hour, place = event.at.replace(minute=0), (event.number, int(back))
+                    row = (sequence, event.at, back, hour, "t", 0, *place, event.key, event.row, event.number)
+                    columns = zip(row, COLUMNS.values(), strict=True)
+                    yield pa.table([pa.array([value], of) for value, of in columns], names=[*COLUMNS])
+
+
+def side(name: str, *, taken_back: bool) -> SidePlan:
+    columns = {column: column for column in COLUMNS}
+    fields = {f"{name}_v": "v"}
+    return SidePlan(
+        name, name, "", {}, columns, columns, COLUMNS, ["k"], None, None, fields, None, '"row"' if taken_back else None
+    )  # fmt: skip
+
+
+events = st.lists(
+    st.tuples(
+        st.integers(1, 6),
+        st.integers(0, 150) | st.sampled_from([0, 60]),
+        st.none() | st.integers(1, 2),
+        st.none() | st.sampled_from("ab"),
+        st.none() | st.integers(1, 4),
+    ),
+    max_size=8,
+)
+
+
+def archived(drawn: list[tuple[int, int, int | None, str | None, int | None]], *, taken_back: bool) -> list[Event]:
+    """Rows of a table have the same id at other times, as those of snapshots."""
+    return [
+        Event(
+            *(sequence, minutes, key),
+            row and f"{row}{key}{number // 2}" if taken_back else None,
+            sequence + later if later and row and taken_back else None,
+            number,
+        )
+        for number, (sequence, minutes, key, row, later) in enumerate(
+            {(row or number, one[1]): one for number, one in enumerate(drawn) for row in [one[3]]}.values(), 100
+        )
+    ]
+
+
+@settings(max_examples=examples(80))
+@given(
+    left=events,
+    right=events,
+    steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 90)), max_size=6),
+    first=st.none() | st.integers(0, 200),
+    before=st.sampled_from([0, 30, 60]),
+    after=st.sampled_from([0, 30, 60]),
+    parts=st.integers(1, 2),
+    outer=st.sampled_from([(False, False), (True, False), (True, True)]),
+    of_right=st.booleans(),
+)
+@example(
+    left=[(1, 0, 1, "a", 2)], right=[(1, 0, 1, None, None)], steps=[(1, 1, 0), (2, 0, 0)], first=30,
+    before=0, after=0, parts=1, outer=(True, True), of_right=False,
+)  # fmt: skip
+def test_after_each_step_what_is_joined_is_what_stands(  # type: ignore[no-untyped-def]
+    left, right, steps, first, before, after, parts, outer, of_right
+) -> None:
+    both = (archived(left, taken_back=True), archived(right, taken_back=of_right))
+    plan = JoinPlan(
+        (side("l", taken_back=True), side("r", taken_back=of_right)),
+        ["l_v", "r_v", JOINED_ROW, *([UNMATCHED] if any(outer) else [])],
+        timedelta(minutes=before),
+        timedelta(minutes=after),
+        outer,
+    )
+
+    def are_partners(one: Event, other: Event) -> bool:
+        return one.key is not None and one.key == other.key and -before <= other.minutes - one.minutes <= after
+
+    came, back, clock, read = Counter[Any](), Counter[Any](), None, (0, 0)
+    for *step, further in [*steps, (12, 12, 0)]:
+        up_to = (read[0] + step[0], read[1] + step[1])
+        now = (first if clock is None else clock + further) if all(up_to) else None
+        passed = Passed(*(None if m is None else BEGIN + timedelta(minutes=m) for m in (clock, now)))
+        for number in range(parts):
+            one, other = (Held(both[n], read[n], up_to[n]) for n in (0, 1))
+            joined = DifferenceJoiner(connect(), plan, read, Part(number, parts)).join(one, other, passed)
+            for row in [row for table in joined.unmatched for row in table.to_pylist()]:
+                values = (row.get("l_v"), row.get("r_v"))
+                assert row[AT] == max(
+                    (event.at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+                    for n, value in enumerate(values)
+                    for event in both[n]
+                    if event.number == value
+                )
+                (back if row[TAKEN_BACK] else came)[values, row[JOINED_ROW]] += 1
+        read, clock = up_to, now if now is not None else clock
+        there = [[event for event in of if event.stands(read[n])] for n, of in enumerate(both)]
+        wanted: set[tuple[int | None, int | None]] = {
+            (one.number, other.number) for one, other in product(*there) if are_partners(one, other)
+        }
+        for n in [n for n in (0, 1) if outer[n]]:
+            for event in there[n]:
+                met = any(are_partners(*((event, o) if n == 0 else (o, event))) for o in there[1 - n])
+                if not met and clock is not None and event.minutes < clock:
+                    wanted.add((event.number, None) if n == 0 else (None, event.number))
+        assert Counter(values for (values, _) in (came - back).elements()) == Counter(wanted)
+        assert not back - came
