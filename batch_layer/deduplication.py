@@ -20,7 +20,7 @@ def mark_first(events: DataFrame, source: Source, apart: Column | None = None) -
     if not source.id:
         return events.withColumn(IS_FIRST, F.lit(True))
     identity = F.expr(attempt(source.id))
-    # Events without an id, such as all pairs of a left join, need not meet in a task.
+    # Events without an id, such as the pairs of most left joins, need not meet in a task.
     alone = F.when(identity.isNull(), F.struct(TOPIC_ID, PARTITION, OFFSET, PLACE))
     of_id = Window.partitionBy(
         identity, HOUR, *([alone] if source.takes_back else []), *([] if apart is None else [apart])

@@ -107,7 +107,8 @@ def _silent(facts: SourceFacts) -> list[PartitionFacts]:
     """The partitions that were silent up to the source's last record, and are behind others."""
     findings, idle = facts.source.findings, facts.source.idle
     # The inputs may be idle, which the derived source is not told. They have findings of their own.
-    if facts.source.clock == "wall" or facts.source.takes_back or not facts.partitions:
+    is_told_by_inputs = facts.source.takes_back and idle is None
+    if facts.source.clock == "wall" or is_told_by_inputs or not facts.partitions:
         return []
     after = (findings.silent_partition if idle is None else findings.idle_partition).after
     last = max(one.silence.last for one in facts.partitions)

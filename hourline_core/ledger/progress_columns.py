@@ -111,8 +111,8 @@ PROGRESS_COLUMNS: Columns = {
     ),
     "taken_back": Column(
         pa.list_(pa.struct({"hour": TIMESTAMP, "events": pa.int64()})),
-        "Of a left or full join, a snapshot or an upsert: the number of events of each hour that were taken back. "
-        "They are among the duplicates. Null, or empty: none.",
+        "Of a left or full join, a snapshot, an upsert or a join of these: how many events of each hour were taken "
+        "back. They are among the duplicates. Null, or empty: none.",
     ),
     "started": Column(TIMESTAMP, "When the micro-batch began."),
     "finished": Column(TIMESTAMP, "When the micro-batch was finished."),

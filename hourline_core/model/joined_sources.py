@@ -49,6 +49,8 @@ def _find_mistakes(
         yield from ((("on", one), text) for text in _find_key_mistakes(left, one, right, other))
     own = [*source.derived, *source.lookups]
     names = {name.casefold(): f"'{name}' of '{source.name}' itself" for name in own}
+    if any(sources[name].takes_back for name in join.inputs):
+        names[JOINED_ROW] = f"'{JOINED_ROW}' of each join whose events may be taken back"
     for joined, of in (
         *join.left.joined_names(left.event_fields),
         *join.right.joined_names(right.event_fields),
@@ -75,8 +77,12 @@ def _find_taken_back_mistakes(
                 f"got '{other.source}', whose events may be taken back, in a {join.type} join; allowed are sources of "
                 "topics and inner joins of these, or `type: inner`",
             )
-    if of_inputs and join.type == "inner" and source.id not in (None, JOINED_ROW):
-        yield (), f"got `id` beside a join of '{of_inputs[0]}', whose events may be taken back: leave id out"
+    if of_inputs and join.type == "inner":
+        which = f"beside a join of '{of_inputs[0]}', whose events may be taken back"
+        if source.id not in (None, JOINED_ROW):
+            yield (), f"got `id` {which}: leave id out"
+        if source.volume.duplicates is not None:
+            yield (), f"got `volume.duplicates` {which} and count as duplicates then: leave it out"
     reserved = {JOINED_ROW: "whose events may be taken back"} if of_inputs else {}
     reserved |= {UNMATCHED: "that is left or full"} if join.type != "inner" else {}
     for name, which in reserved.items():

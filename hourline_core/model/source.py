@@ -223,11 +223,11 @@ class Source(Declaration):
         event whose ``id`` comes again in its hour was taken back then, and does not count.
         """
         if self.join:
-            return self.join.type != "inner" or self.takes_back_inputs
+            return self.join.type != "inner" or self.inputs_take_back
         return self.table is not None
 
     @property
-    def takes_back_inputs(self) -> bool:
+    def inputs_take_back(self) -> bool:
         """Whether events of an input may be taken back, so that joined ones are, too. The source is bound."""
         return any(source.takes_back for source in self._inputs)
 

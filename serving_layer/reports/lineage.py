@@ -57,7 +57,7 @@ class Declared(Described):
     id: str | None
     """The expression that identifies an event."""
     takes_back: bool
-    """Whether events of the source may be taken back: it is a left or full join, a snapshot or an upsert."""
+    """Whether events of it may be taken back: it is a left or full join, a snapshot, an upsert or a join of these."""
     explode: dict[str, str]
     """How a record becomes several events: the name of the element, and the expression."""
     changing: ChangingMetric | None

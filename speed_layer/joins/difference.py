@@ -47,8 +47,8 @@ class DifferenceJoiner:
 
     def _hold_states(self, table: HeldEvents, after: int) -> None:
         """Hold each event once in ``l_states`` or ``r_states``, with ``before`` and ``now``: whether it stood, and
-        stands. It came before if the row is not held with which it came. Of a far one, not all partners are held, so it
-        is not ``whole``.
+        stands. If the row with which it came is not held, it came before the micro-batch. Not all partners of a far one
+        are held, so it is not ``whole``.
         """
         columns = ", ".join(
             [f"any_value({identifier(of)}) AS {identifier(of)}" for of in ("at", *table.keys, *table.columns.values())]

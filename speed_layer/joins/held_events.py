@@ -1,7 +1,7 @@
 """Holds events of both inputs of a join, in a task, in tables of DuckDB. What does not fit into memory goes to files.
 
 It holds those earlier events alone that have a partner among the new ones of the other input. Of an outer side, it also
-holds those that the clock passes now, and whatever was a partner of one that it holds.
+holds those that the clock passes now, and of the other side, their earlier partners.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -30,16 +30,16 @@ class HeldEvents:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, plan: JoinPlan, number: int) -> None:
         self._connection, self._plan, self.outer = connection, plan.sides[number], plan.outer[number]
-        own, name = self._plan, "lr"[number]
-        self.name = name
-        self._has_states = plan.takes_back_inputs
-        self._addressed = plan.is_self_join or own.identity is not None
-        self.new, self.near, self.far = f"{name}_new", f"{name}_near", f"{name}_far"
-        self.columns = {name: f"f{number}" for number, name in enumerate(own.fields)}
+        side = self._plan
+        self.name = "lr"[number]
+        self._has_states = plan.inputs_take_back
+        self._addressed = plan.is_self_join or side.identity is not None
+        self.new, self.near, self.far = f"{self.name}_new", f"{self.name}_near", f"{self.name}_far"
+        self.columns = {field: f"f{place}" for place, field in enumerate(side.fields)}
         """By field of the joined source, its column here."""
-        self.keys = [f"k{number}" for number in range(len(own.key))]
+        self.keys = [f"k{place}" for place in range(len(side.key))]
         self._rows = 0
-        empty = pa.schema([(of, own.types[of]) for of in own.columns]).empty_table()
+        empty = pa.schema([(of, side.types[of]) for of in side.columns]).empty_table()
         for table in (self.new, self.near, self.far):
             run_sql(
                 self._connection,
@@ -49,7 +49,9 @@ class HeldEvents:
 
     @property
     def _select(self) -> str:
-        """What is held of ``archived`` events that count, unless they turn out to repeat an id."""
+        """What is held of ``archived`` events: those that count, unless they turn out to repeat an id, and what takes
+        them back.
+        """
         plan, is_duplicate = self._plan, f"coalesce({identifier(DUPLICATE)}, false)"
         selected = [
             f"{identifier(SEQUENCE)} AS s",
@@ -60,7 +62,7 @@ class HeldEvents:
             *([f"{is_duplicate} AS back"] if self._has_states else []),
         ]
         # An event that may be taken back is there again then, as a duplicate.
-        where = ["true" if plan.taken_back else f"NOT {is_duplicate}", *([f"({plan.where})"] if plan.where else [])]
+        where = ["true" if plan.id_taken_back else f"NOT {is_duplicate}", *([f"({plan.where})"] if plan.where else [])]
         address = self._address if self._addressed else []
         return f"SELECT {', '.join([*selected, *self._identity, *address])} FROM archived WHERE {' AND '.join(where)}"
 
@@ -70,8 +72,8 @@ class HeldEvents:
         others have at other times.
         """
         plan, own = self._plan, ", ".join(map(identifier, ADDRESS))
-        if plan.taken_back:
-            own = f"coalesce({plan.taken_back}, concat_ws(':', {own})), epoch_us({identifier(EVENT_TIME)})"
+        if plan.id_taken_back:
+            own = f"coalesce({plan.id_taken_back}, concat_ws(':', {own})), epoch_us({identifier(EVENT_TIME)})"
         return f"concat_ws(':', {literal(plan.name)}, {own})"
 
     @property
@@ -199,6 +201,7 @@ def is_passed(clock: datetime | None) -> str:
 
 
 def is_passed_now(passed: Passed) -> str:
+    """Whether the clock passes an event in this micro-batch."""
     return f"{is_passed(passed.after)} AND NOT ({is_passed(passed.before)})"
 
 

@@ -40,9 +40,10 @@ class Joined:
     """
     pairs: Iterator[pa.Table]
     """SIDE, INPUT_SEQUENCE, AT and the fields of the plan, in the order of the first two. The same each time."""
-    unmatched: Iterator[pa.Table]
+    changes: Iterator[pa.Table]
     """AT, TAKEN_BACK, UNMATCHED and the fields of one input: events without a partner, and such ones of before that
-    have a partner now. To be read after the pairs. The same each time.
+    have a partner now. If events of an input may be taken back, also pairs, and each with JOINED_ROW. To be read after
+    ``pairs``. The same each time.
     """
 
 

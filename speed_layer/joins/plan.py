@@ -45,7 +45,7 @@ class SidePlan:
     """By field of the joined source, the column that it is made of."""
     anew: DecodedAnew | None = None
     """How events are decoded that another declaration of the input has archived. None: there are none."""
-    taken_back: str | None = None
+    id_taken_back: str | None = None
     """The id by which its events are taken back, in DuckDB's SQL. None: none are."""
 
 
@@ -69,9 +69,9 @@ class JoinPlan:
         return self.sides[0].source == self.sides[1].source
 
     @property
-    def takes_back_inputs(self) -> bool:
+    def inputs_take_back(self) -> bool:
         """Whether events of an input may be taken back."""
-        return any(side.taken_back for side in self.sides)
+        return any(side.id_taken_back for side in self.sides)
 
     @property
     def same_key(self) -> bool:

@@ -65,7 +65,7 @@ def plan_step(
         sequences = {of.path: (of.first, of.last) for of in file_ranges(one.events, "sequence")} if by_hour else {}
         new = [of for of in by_hour if sequences[of.path][1] > after[place] and sequences[of.path][0] <= up_to]
         old = [of for of in by_hour if sequences[of.path][0] <= after[place]]
-        ids = merge_spans([*own, *near, *far]) if one.source.id else []
+        ids = merge_spans([*own, *near, *far]) if plan.sides[place].identity else []
         known = [of for of in by_hour if sequences[of.path][0] <= up_to]
         anew = plan.sides[place].anew
         last_old = anew.up_to if anew else 0

@@ -46,8 +46,9 @@ def join_events(
     """The pairs of a micro-batch of the joined source of ``records``, evaluated: in so many ``parts``. They ``arrived``
     (UTC) when it was planned. An event with null in its key is a record that is not taken.
 
-    A pair has the address of its later event's micro-batch. An event without a partner, or one that takes it back
-    (TAKEN_BACK), has that of the last sequence that is read of an input.
+    A pair has the address of its later event's micro-batch. An event without a partner, one that takes it back
+    (TAKEN_BACK), and all of a join whose inputs may take events back, have that of the last sequence that is read of an
+    input.
     """
     work = pickle.dumps(_Work(plan, step, passed, arrived, parts, schema_of(records.source)))
     return derive_events(spark, parts, partial(_work, work), records)
@@ -62,7 +63,7 @@ def _work(pickled: bytes, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 def _joiner(connection: duckdb.DuckDBPyConnection, work: _Work, part: Part) -> Joiner | DifferenceJoiner:
-    if not work.plan.takes_back_inputs:
+    if not work.plan.inputs_take_back:
         return Joiner(connection, work.plan, part)
     left, right = work.step
     return DifferenceJoiner(connection, work.plan, (left.after, right.after), part)
@@ -84,7 +85,7 @@ def _join(work: _Work, number: int) -> Iterator[pa.Table]:
             yield as_validated(addressed, rows, places)
             places += len(rows)
         read = next((place for place, side in enumerate(work.step) if side.up_to > side.after), 0)
-        for rows in joined.unmatched:
+        for rows in joined.changes:
             sides = pa.chunked_array([np.full(len(rows), read, np.int32)])
             sequences = pa.chunked_array([np.full(len(rows), work.step[read].up_to)])
             located = rows.append_column(SIDE, sides).append_column(INPUT_SEQUENCE, sequences)

@@ -312,6 +312,10 @@ def test_a_join_of_events_that_may_be_taken_back_takes_back_what_it_joins(
     ("also", "said"),
     [
         (
+            f"{AGAIN}volume: {{duplicates: 0.1}}\n",
+            "got `volume.duplicates` beside a join of 'paid', whose events may be",
+        ),
+        (
             f"{AGAIN}id: order_order_id\n",
             "got `id` beside a join of 'paid', whose events may be taken back: leave id out",
         ),

@@ -124,3 +124,16 @@ def test_the_topology_shows_the_table(tmp_path: Path) -> None:
     )
     assert said in topology_text(project)
     assert "source_payments --> source_rows" in topology_mermaid(project)
+
+
+def test_no_field_of_a_join_of_versions_may_be_called_as_its_id(tmp_path: Path) -> None:
+    also = "join: {left: {source: rows, as: joined}, right: payments, on: payment, within: 1h}\n"
+    with pytest.raises(DeclarationError) as refused:
+        declared(
+            tmp_path,
+            payments=PAYMENTS.replace("note:", "row:"),
+            rows=UPSERT.replace("[status, amount]", "[status, row]"),
+            both=also,
+        )
+    said = "'joined_row' of each join whose events may be taken back and field 'row' of 'joined' would both be 'joined_row'"
+    assert said in str(refused.value)

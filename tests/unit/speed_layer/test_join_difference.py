@@ -94,8 +94,8 @@ def side(name: str, *, taken_back: bool) -> SidePlan:
 events = st.lists(
     st.tuples(
         st.integers(1, 6),
-        st.integers(0, 150) | st.sampled_from([0, 60]),
-        st.none() | st.integers(1, 2),
+        st.sampled_from([0, 30, 60, 61, 150]),
+        st.sampled_from([1, 1, 1, 2, None]),
         st.none() | st.sampled_from("ab"),
         st.none() | st.integers(1, 4),
     ),
@@ -123,9 +123,9 @@ def archived(drawn: list[tuple[int, int, int | None, str | None, int | None]], *
     left=events,
     right=events,
     steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 90)), max_size=6),
-    first=st.none() | st.integers(0, 200),
-    before=st.sampled_from([0, 30, 60]),
-    after=st.sampled_from([0, 30, 60]),
+    first=st.sampled_from([None, 0, 100, 200]),
+    before=st.sampled_from([0, 60]),
+    after=st.sampled_from([0, 60]),
     parts=st.integers(1, 2),
     which=st.sampled_from([((False, False), False), ((False, False), True), ((True, False), False)]),
 )
@@ -158,7 +158,7 @@ def test_after_each_step_what_is_joined_is_what_stands(  # type: ignore[no-untyp
         for number in range(parts):
             one, other = (Held(both[n], read[n], up_to[n]) for n in (0, 1))
             joined = DifferenceJoiner(connect(), plan, read, Part(number, parts)).join(one, other, passed)
-            for row in [row for table in joined.unmatched for row in table.to_pylist()]:
+            for row in [row for table in joined.changes for row in table.to_pylist()]:
                 values = (row.get("l_v"), row.get("r_v"))
                 assert row[AT] == max(
                     (event.at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

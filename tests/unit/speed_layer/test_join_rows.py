@@ -246,7 +246,7 @@ def test_after_each_step_the_events_without_a_partner_are_those_that_the_clock_h
         for number in range(parts):
             one, other = (Held(both[n], read[n], up_to[n]) for n in (0, 1))
             joined = Joiner(connect(), plan, Part(number, parts)).join(one, other, passed)
-            pairs, unmatched = rows_of(joined.pairs), rows_of(joined.unmatched)
+            pairs, unmatched = rows_of(joined.pairs), rows_of(joined.changes)
             balance.update(f"{row['l_v']} {row['l_at']} {row['r_v']} {row['r_at']}" for row in pairs)
             for row in unmatched:
                 told[row[UNMATCHED], row[TAKEN_BACK]] += 1
@@ -289,7 +289,7 @@ def test_an_event_is_taken_back_by_its_first_partner_alone() -> None:
     for step in (2, 3):
         joined = Joiner(connect(), plan).join(Held(orders, 1, 1), Held(payments, step - 1, step), passed)
         pairs += [(row["l_v"], row["r_v"]) for row in rows_of(joined.pairs)]
-        taken_back += [(step, row[TAKEN_BACK]) for row in rows_of(joined.unmatched)]
+        taken_back += [(step, row[TAKEN_BACK]) for row in rows_of(joined.changes)]
     assert pairs == [(7, 2), (7, 3)]
     assert taken_back == [(2, True)]
 
@@ -308,7 +308,7 @@ def test_a_source_may_meet_itself_by_another_field_of_it() -> None:
     # That of keys 2 and 2 is no partner of itself, and those without a left key are partners by their right one.
     assert pairs == [(1, 2), (1, 2), (2, 1), (2, 1), (2, 2)]
     assert joined.null_keys == ({2: 1, 3: 1}, {})
-    assert [row["r_v"] for row in rows_of(joined.unmatched)] == [3]
+    assert [row["r_v"] for row in rows_of(joined.changes)] == [3]
     other_way = replace(plan, sides=(replace(left, key=["v"]), right), outer=(False, False))
     joined = Joiner(connect(), other_way).join(Held(held, 0, 3), Held(held, 0, 3), passed)
     assert joined.null_keys == ({}, {2: 1, 3: 1})

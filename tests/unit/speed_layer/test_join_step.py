@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,15 +16,14 @@ from tests.unit.speed_layer.test_snapshot_step import HOUR, TEN
 
 
 def test_its_hour_has_new_rows_and_partners_near_it(tmp_path: Path) -> None:
-    side = SidePlan("a", "a", "", {}, {}, {}, {}, ["k"], None, None, {}, taken_back="row")
+    side = SidePlan("a", "a", "", {}, {}, {}, {}, ["k"], None, None, {}, id_taken_back="row")
     plan = JoinPlan((side, side), [], HOUR, timedelta(0))
     inputs = []
     for name in "lr":
         for number, hour in enumerate(range(-3, 3), 1):
             row = {"hour": [TEN + hour * HOUR], "sequence": [number]}
             write_deltalake(tmp_path / name, pa.table(row), mode="append")
-        source = cast(Any, SimpleNamespace(id=None))
-        inputs.append(Input(source, cast(Any, None), DeltaTable(tmp_path / name)))
+        inputs.append(Input(cast(Any, None), cast(Any, None), DeltaTable(tmp_path / name)))
     back = ProgressRow(
         4, "id", "a", (), RecordCounts(), (), (), TEN, TEN, TEN, taken_back=(TakenBack(TEN, 1),)
     )  # fmt: skip
