@@ -16,7 +16,8 @@ from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject
 from tests.support.visits_tables import serving
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.long
+"""tests/surface/test_at_least.py shows the same over tables."""
 
 TOPIC = "at_least"
 SQL = "SELECT sum(scans)::BIGINT AS scans FROM flow"

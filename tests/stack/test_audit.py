@@ -228,6 +228,7 @@ def test_an_hour_that_lacks_a_depot_is_blocked_alone_until_its_scans_have_come(p
     assert {hour["outcome"] for hour in earlier if hour["hour"].startswith(f"{at:%Y-%m-%dT%H}")} == {"superseded"}
 
 
+@pytest.mark.long  # tests/protocol/test_accepting_problems.py overrules audits, test_airflow.py one on the stack.
 def test_a_person_overrules_an_audit_on_record(project: StackProject, failing: Failing) -> None:
     project = with_expectations(
         project, "metrics/flow.yaml", "expectations: [{expect_table_row_count_to_equal: {value: 1}}]"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hourline_core.model import Project
@@ -86,6 +87,7 @@ class Drained:
         return sum(map(len, self.told[source]))
 
 
+@pytest.mark.long  # Nothing else would be wrong but the memory of the driver: benchmarks/memory.py measures it.
 def test_ten_times_the_records_are_the_same_bytes_at_the_driver(kafka: str, tmp_path: Path) -> None:
     project = StackProject(write_project(tmp_path, FILES), kafka, {})
     with speed_session(project.project) as spark:

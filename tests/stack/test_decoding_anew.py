@@ -66,6 +66,7 @@ def test_explain_shows_which_records_are_rejected_now(kafka: str, tmp_path: Path
     assert "3 rejected, the first at rejected_now[0] offset 67: field 'tip': got \"much\", want double" in explained
 
 
+@pytest.mark.long  # tests/protocol/test_decoding_anew.py moves them by the same fold.
 def test_events_move_to_other_hours_at_once(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "moved_events")
     records = [sale(number) for number in range(240)]

@@ -167,6 +167,7 @@ def test_the_number_of_jobs_does_not_depend_on_the_number_of_hours(
 FILLED_HALF = user("expect_column_values_to_not_be_null", column="rate", mostly=0.3)
 
 
+@pytest.mark.long  # It compares two engines of Great Expectations: the tests above have the rows.
 def test_pandas_and_spark_say_the_same_of_the_same_rows(spark: SparkSession) -> None:
     """Both say what plain Python says, also of nulls, NaN, infinities and whole numbers beyond doubles."""
     chance = random.Random(7)  # noqa: S311

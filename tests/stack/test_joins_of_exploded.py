@@ -143,7 +143,7 @@ def assert_exact(project: Project, restocks: list[Restock]) -> None:
     assert {sku: numbers for sku, *numbers in by_sku} == {sku: list(of) for sku, of in of_sku(restocks).items()}
 
 
-@pytest.mark.heavy
+@pytest.mark.long  # test_explode.py shows an explosion, test_joins.py a join, and tests/unit their expressions.
 def test_elements_of_one_record_are_partners_and_each_is_decided_alone(kafka: str, tmp_path: Path) -> None:
     sent = StackProject(write_project(tmp_path, FILES), kafka, {})
     for source in BOTH:

@@ -109,6 +109,7 @@ def test_events_keep_the_rows_of_their_micro_batches(
     assert {hour for hour, state in states(load_project(root)) if state == "stale"} == closed - needing
 
 
+@pytest.mark.long  # test_import_files.py imports, and the test above keeps rows.
 def test_imported_events_keep_the_rows_of_their_import(tmp_path: Path) -> None:
     kept = f"{FILES['lookups/plane.yaml'].rstrip()}\n        on_change: keep\n"
     root = write_project(tmp_path / "air", {**FILES, "lookups/plane.yaml": kept})

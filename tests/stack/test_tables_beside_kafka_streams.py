@@ -23,7 +23,8 @@ from tests.support.kafka_streams import milliseconds, skip_without, stated_colum
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.long
+"""test_snapshots.py and test_lookups.py show the rows of tables beside an oracle."""
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "tables.md"
 BASE = datetime(2026, 3, 2, tzinfo=UTC)
