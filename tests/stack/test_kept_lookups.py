@@ -131,6 +131,7 @@ def test_imported_events_keep_the_rows_of_their_import(tmp_path: Path) -> None:
     assert read(project, "by_upper") == expected(planes_of, upper=True)
 
 
+@pytest.mark.long  # tests/unit/lookups has the versions that are kept.
 def test_hours_of_an_earlier_declaration_are_told_and_recomputed_when_none_of_its_versions_is_kept(
     tmp_path: Path,
 ) -> None:

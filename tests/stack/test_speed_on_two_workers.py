@@ -14,7 +14,8 @@ from tests.support.standalone_spark import StandaloneSpark, standalone_spark
 from tests.support.task_losses import count_finished, count_lost_tasks, kill_until_a_task_is_lost
 from tests.support.tasks_with_failpoint import PLACE, SUM, run_tasks
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.long
+"""In CI, test_struck_folds.py kills an executor, and test_failpoints_in_tasks.py a task of the speed layer."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,6 @@ def on_two_workers(two_workers: StandaloneSpark, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPARK_MASTER", two_workers.master)
 
 
-@pytest.mark.long
 def test_two_workers_give_the_same_answers(kafka: str, tmp_path: Path, two_workers: StandaloneSpark) -> None:
     project = visits_and_orders.make(tmp_path, kafka, "two_workers", records_per_batch=10_000)
     visits_and_orders.send(project, visits=20_000, orders=8_000)
@@ -41,7 +41,7 @@ def test_two_workers_give_the_same_answers(kafka: str, tmp_path: Path, two_worke
 
 
 # Of a local Spark, test_killed_python_worker.py kills Python workers.
-@pytest.mark.parametrize("killed", [pytest.param("python_workers", marks=pytest.mark.long), "busy_executors"])
+@pytest.mark.parametrize("killed", ["python_workers", "busy_executors"])
 def test_a_process_of_a_worker_killed_in_mid_micro_batch_changes_nothing(
     killed: str, kafka: str, tmp_path: Path, two_workers: StandaloneSpark
 ) -> None:
@@ -54,7 +54,6 @@ def test_a_process_of_a_worker_killed_in_mid_micro_batch_changes_nothing(
     assert project.check() > 50
 
 
-@pytest.mark.long
 def test_a_failpoint_fires_in_one_task_of_all_executors(kafka: str, tmp_path: Path) -> None:
     visits_and_orders.make(tmp_path, kafka, "failpoint_of_executors", records_per_batch=100)
     fired = tmp_path / "fired"
@@ -65,7 +64,6 @@ def test_a_failpoint_fires_in_one_task_of_all_executors(kafka: str, tmp_path: Pa
     assert count_lost_tasks(tmp_path / ".hourline" / "logs" / "spark-tasks.log") > 0
 
 
-@pytest.mark.long
 def test_executors_without_hourlines_packages_are_refused_in_one_sentence(
     kafka: str, tmp_path: Path, two_workers: StandaloneSpark
 ) -> None:
