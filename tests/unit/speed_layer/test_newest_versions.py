@@ -22,12 +22,12 @@ from speed_layer.tables.plan import ArchiveColumns
 from speed_layer.upserts.newest_versions import Archived, VersionFinder
 from speed_layer.upserts.plan import UpsertPlan
 from tests.support.examples import examples
+from tests.unit.speed_layer.test_snapshot_rows import ADDRESS_TYPES, REJECTED, table_of
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 TIME = "payments_event_time"
 AHEAD = timedelta(minutes=30)
 ARRIVED = BEGIN + timedelta(hours=9)
-ADDRESS_TYPES = dict(zip(ADDRESS, (pa.string(), pa.int32(), pa.int64(), pa.int32()), strict=True))
 TABLE = {
     SEQUENCE: pa.int64(),
     EVENT_TIME: TIMESTAMP,
@@ -37,16 +37,6 @@ TABLE = {
     RECORD: pa.struct({"key": pa.binary(), "arrived": TIMESTAMP}),
     "revision": pa.int64(),
     "value": pa.int64(),
-}
-REJECTED = {
-    "sequence": pa.int64(),
-    "topic_id": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "key": pa.binary(),
-    "decoding": pa.string(),
-    "timestamp": TIMESTAMP,
-    "arrived": TIMESTAMP,
 }
 
 
@@ -148,11 +138,6 @@ class Upserts:
             for at in [BEGIN + timedelta(minutes=one.minutes)]
         ]
         yield table_of([*tombstones, (1, "t", 0, 9, b"a", "0123456789ab", BEGIN, ARRIVED)], REJECTED)
-
-
-def table_of(rows: list[tuple[Any, ...]], types: dict[str, Any]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(types)
-    return pa.table([pa.array(values, of) for values, of in zip(columns, types.values(), strict=True)], names=[*types])
 
 
 records = st.lists(
