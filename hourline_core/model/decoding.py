@@ -26,18 +26,7 @@ BYTES_ALONE = "bytes"
 TOMBSTONE = "tombstone"
 """The decoding of a tombstone among the rejected records: it has no bytes, and was not rejected."""
 
-_OF_SOURCE = (
-    "format",
-    "key_type",
-    "explode",
-    "event_time",
-    "earliest",
-    "latest",
-    "ahead",
-    "join",
-    "snapshot",
-    "upsert",
-)
+_OF_SOURCE = ("format", "key_type", "explode", "event_time", "earliest", "latest", "ahead", *DERIVATIONS)
 """The settings of a source, beside its fields, that decide which events a record becomes, or what it is made of."""
 
 _INPUTS = "inputs"

@@ -218,8 +218,8 @@ class Source(Declaration):
 
     @property
     def takes_back(self) -> bool:
-        """Whether events are taken back: those of a left or full join whose partner comes after all, the rows of a
-        snapshot that a late event replaces, the older versions of an upsert, and what is joined of any of these. An
+        """Whether events may be taken back. In a left or full join, a partner may come after all. A late event may
+        replace the row of a snapshot, and a newer version that of an upsert. What is joined of these goes with them. An
         event whose ``id`` comes again in its hour was taken back then, and does not count.
         """
         if self.join:

@@ -1,4 +1,4 @@
-"""What a source is made of that takes another source as a table: the newest event of each key is its row (KTable)."""
+"""A table: another source, of which one event of each key is the row (KTable). Snapshots and upserts take one."""
 
 from typing import Annotated, Any, Self
 

@@ -1,6 +1,6 @@
 """Joins events of two inputs of which some may be taken back, in a task, by DuckDB.
 
-What is joined is found twice among what is held: as the inputs stood before the micro-batch, and as they stand now. The
+It joins the events that are held twice: as the inputs stood before the micro-batch, and as they stand now. The
 difference comes out. An event of an input stands from its own sequence on, up to that in which it is taken back.
 """
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.storage.file_ranges import file_ranges
+from speed_layer.derived.archive_files import ArchiveFiles
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
-from speed_layer.derived.read_events import NO_FILES, Files, choose_files
+from speed_layer.derived.read_events import NO_FILES, Files
 from speed_layer.derived.spans import merge_spans, spans_near, spans_of
 from speed_layer.joins.plan import JoinPlan
 
@@ -61,16 +61,12 @@ def plan_step(
         own, near, other = spans_of(hours[place]), nears[place], 1 - place
         needed = plan.outer[other] and after[place]
         far = spans_near(passed.up_to_now(nears[other]), *reach[place]) if needed else []
-        by_hour = file_ranges(one.events, "hour") if (own or near or far) and one.events.file_uris() else []
-        sequences = {of.path: (of.first, of.last) for of in file_ranges(one.events, "sequence")} if by_hour else {}
-        new = [of for of in by_hour if sequences[of.path][1] > after[place] and sequences[of.path][0] <= up_to]
-        old = [of for of in by_hour if sequences[of.path][0] <= after[place]]
+        if not (own or near or far):
+            sides.append(SideStep(after[place], up_to))
+            continue
+        files = ArchiveFiles.of(one.events, plan.sides[place].anew)
         ids = merge_spans([*own, *near, *far]) if plan.sides[place].identity else []
-        known = [of for of in by_hour if sequences[of.path][0] <= up_to]
-        anew = plan.sides[place].anew
-        last_old = anew.up_to if anew else 0
-        old_files = frozenset(path for path, (first, _) in sequences.items() if first <= last_old)
-        files = ((new, own), (old, near), (old, far), (known, ids))
-        sides.append(SideStep(after[place], up_to, *(choose_files(of, spans, old_files) for of, spans in files)))
+        of_events = [(own, after[place], up_to), (near, 0, after[place]), (far, 0, after[place]), (ids, 0, up_to)]
+        sides.append(SideStep(after[place], up_to, *(files.choose(*of) for of in of_events)))
     left, right = sides
     return left, right

@@ -46,9 +46,8 @@ def join_events(
     """The pairs of a micro-batch of the joined source of ``records``, evaluated: in so many ``parts``. They ``arrived``
     (UTC) when it was planned. An event with null in its key is a record that is not taken.
 
-    A pair has the address of its later event's micro-batch. An event without a partner, one that takes it back
-    (TAKEN_BACK), and all of a join whose inputs may take events back, have that of the last sequence that is read of an
-    input.
+    A pair has the address of its later event's micro-batch. An event without a partner has that of the last sequence
+    that is read of an input. So has one that takes it back (TAKEN_BACK), and each one if inputs may take events back.
     """
     work = pickle.dumps(_Work(plan, step, passed, arrived, parts, schema_of(records.source)))
     return derive_events(spark, parts, partial(_work, work), records)

@@ -23,7 +23,7 @@ class SnapshotPlan(TablePlan):
 def plan_snapshot(project: Project, source: Source, table: Input) -> SnapshotPlan:
     """The plan of ``source``, a snapshot of ``table``. Raises as ``plan_table``."""
     assert source.snapshot, "it is a snapshot"
-    return SnapshotPlan(**plan_table(project, source, source.snapshot, table), every=source.snapshot.every)
+    return SnapshotPlan(**vars(plan_table(project, source, source.snapshot, table)), every=source.snapshot.every)
 
 
 def plan_own_archive(project: Project, source: Source, plan: SnapshotPlan, events: DeltaTable) -> ArchiveColumns:

@@ -13,6 +13,7 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model.hours import HOUR
 from hourline_core.storage.file_ranges import file_ranges
 from hourline_core.storage.file_slices import FileSlice
+from speed_layer.derived.archive_files import ArchiveFiles
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.read_events import NO_FILES, Files, choose_files
@@ -89,11 +90,6 @@ def plan_step(
     """
     first, end = times.changed_after or times.last or FIRST_HOUR, times.now if times.takes_some else times.last
     assert end, "it takes or changes a snapshot"
-    known = file_ranges(table.events, "hour") if table.events.file_uris() else []
-    read = {of.path: (of.first, of.last) for of in file_ranges(table.events, "sequence")} if known else {}
-    last_old = plan.table.anew.up_to if plan.table.anew else 0
-    old = frozenset(path for path, (lowest, _) in read.items() if lowest <= last_old)
-    finished = [of for of in known if read[of.path][0] <= sequences[1]]
     bases = [time for time in (times.last if times.takes_some else None, times.changed_after) if time]
     # The rows of a snapshot are events of the hour that it ends.
     base_hours = spans_of(hour_at(time, -HOUR) for time in bases)
@@ -102,7 +98,7 @@ def plan_step(
         *sequences,
         times,
         first,
-        choose_files(finished, [(first, hour_at(end, -HOUR))], old),
+        ArchiveFiles.of(table.events, plan.table.anew).choose([(first, hour_at(end, -HOUR))], 0, sequences[1]),
         choose_tombstones(rejected, first),
         choose_files(earlier, base_hours, frozenset()),
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -38,7 +37,7 @@ class ArchiveColumns:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """A source as a table."""
+    """A source that is a table."""
 
     source: str
     """The name of the source that is the table."""
@@ -62,8 +61,8 @@ class TablePlan:
     """The condition under which an event deletes a row, in DuckDB's SQL. None: none does."""
 
 
-def plan_table(project: Project, source: Source, rows: Table, table: Input) -> dict[str, Any]:
-    """The values of the plan of ``source``, whose events are ``rows`` of ``table``.
+def plan_table(project: Project, source: Source, rows: Table, table: Input) -> TablePlan:
+    """The plan of ``table``, of which ``rows`` are the events of ``source``.
 
     Raises DeclarationError if DuckDB does not compute the condition under which a row is deleted, and SourceError if
     the archive has events that another declaration has made.
@@ -79,18 +78,18 @@ def plan_table(project: Project, source: Source, rows: Table, table: Input) -> d
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE, *ADDRESS, *([RECORD] if rows.is_by_record_key else [])]
     decodings = ArchiveDecodings.of(table.events, of)
     columns = [*own, *sorted({*rows.deciding_fields, *needed} - {*own})]
-    return {
-        "source": of.name,
-        "table": columns_of(layout, of, table.events, columns, plan_decoding(source, of, decodings)),
-        "rejected": layout.rejected(of),
-        "ahead": of.ahead,
-        "earliest": of.first_time,
-        "key_type": of.key_type if rows.is_by_record_key else None,
-        "key": rows.key_fields,
-        "columns": rows.columns,
-        "event_time": f"{of.name}_event_time",
-        "deleted": deleted,
-    }
+    return TablePlan(
+        source=of.name,
+        table=columns_of(layout, of, table.events, columns, plan_decoding(source, of, decodings)),
+        rejected=layout.rejected(of),
+        ahead=of.ahead,
+        earliest=of.first_time,
+        key_type=of.key_type if rows.is_by_record_key else None,
+        key=rows.key_fields,
+        columns=rows.columns,
+        event_time=f"{of.name}_event_time",
+        deleted=deleted,
+    )
 
 
 def columns_of(

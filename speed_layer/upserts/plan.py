@@ -21,4 +21,4 @@ def plan_upsert(project: Project, source: Source, table: Input) -> UpsertPlan:
     """The plan of ``source``, an upsert of ``table``. Raises as ``plan_table``."""
     assert source.upsert, "it is an upsert"
     upsert = source.upsert
-    return UpsertPlan(**plan_table(project, source, upsert, table), version=upsert.version, within=upsert.within)
+    return UpsertPlan(**vars(plan_table(project, source, upsert, table)), version=upsert.version, within=upsert.within)

@@ -10,10 +10,10 @@ from datetime import datetime
 from deltalake import DeltaTable
 
 from hourline_core.ledger.progress_rows import ProgressRow
-from hourline_core.storage.file_ranges import file_ranges
 from hourline_core.storage.file_slices import FileSlice
+from speed_layer.derived.archive_files import ArchiveFiles
 from speed_layer.derived.inputs import Input
-from speed_layer.derived.read_events import NO_FILES, Files, choose_files
+from speed_layer.derived.read_events import NO_FILES, Files
 from speed_layer.derived.spans import FIRST_HOUR, spans_near, spans_of
 from speed_layer.tables.tombstones import choose_tombstones, find_hours
 from speed_layer.upserts.plan import UpsertPlan
@@ -50,26 +50,18 @@ def plan_step(
     if not rows:
         return UpsertFiles(after, after)
     up_to = rows[-1].sequence
-    own = spans_of(of.hour for row in rows for of in row.hours if of.events)
-    hours = spans_of(
-        {of.hour for row in rows for of in row.hours if of.events} | find_hours(plan, rejected, after, up_to)
-    )
+    of_events = {of.hour for row in rows for of in row.hours if of.events}
+    own, hours = spans_of(of_events), spans_of(of_events | find_hours(plan, rejected, after, up_to))
     if not hours:
         return UpsertFiles(after, up_to)
     # A new version replaces one within the distance, and this one may have been replaced within the distance of itself.
     near = spans_near(hours, 2 * plan.within, 2 * plan.within)
-    by_hour = file_ranges(table.events, "hour") if table.events.file_uris() else []
-    sequences = {of.path: (of.first, of.last) for of in file_ranges(table.events, "sequence")} if by_hour else {}
-    new = [of for of in by_hour if sequences[of.path][1] > after and sequences[of.path][0] <= up_to]
-    earlier = [of for of in by_hour if sequences[of.path][0] <= after]
-    last_old = plan.table.anew.up_to if plan.table.anew else 0
-    old = frozenset(path for path, (first, _) in sequences.items() if first <= last_old)
-    first = near[0][0]
+    files, first = ArchiveFiles.of(table.events, plan.table.anew), near[0][0]
     return UpsertFiles(
         after,
         up_to,
-        choose_files(new, own, old),
-        choose_files(earlier, near, old),
+        files.choose(own, after, up_to),
+        files.choose(near, 0, after),
         choose_tombstones(rejected, first),
         first,
     )
