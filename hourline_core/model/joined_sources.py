@@ -69,14 +69,6 @@ def _find_taken_back_mistakes(
     of_inputs = [name for name in join.inputs if sources[name].takes_back]
     if of_inputs and len(join.inputs) == 1:
         yield (), f"got '{of_inputs[0]}' on both sides, whose events may be taken back; allowed are two sources"
-    for side, outer, other in zip(("right", "left"), join.outer, join.sides[::-1], strict=True):
-        # A pair comes once and goes once. An event without a partner would come again whenever its partner goes.
-        if outer and sources[other.source].takes_back:
-            yield (
-                (side,),
-                f"got '{other.source}', whose events may be taken back, in a {join.type} join; allowed are sources of "
-                "topics and inner joins of these, or `type: inner`",
-            )
     if of_inputs and join.type == "inner":
         which = f"beside a join of '{of_inputs[0]}', whose events may be taken back"
         if source.id not in (None, JOINED_ROW):

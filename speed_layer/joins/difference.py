@@ -22,6 +22,8 @@ from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import Side
 
 _ROWS = 20_000
+_STATES = ("before", "now", "gone_before", "gone_now")
+"""Of an event that is held: whether it stood, and stands, and whether it had been taken back, and is."""
 
 
 class DifferenceJoiner:
@@ -46,9 +48,8 @@ class DifferenceJoiner:
         return Joined(nulls, iter(()), chain(self._pairs(*sides), *unmatched))
 
     def _hold_states(self, table: HeldEvents, after: int) -> None:
-        """Hold each event once in ``l_states`` or ``r_states``, with ``before`` and ``now``: whether it stood, and
-        stands. If the row with which it came is not held, it came before the micro-batch. Not all partners of a far one
-        are held, so it is not ``whole``.
+        """Hold each event once in ``l_states`` or ``r_states``, with its states. If the row with which it came is not
+        held, it came before the micro-batch. Not all partners of a far one are held, so it is not ``whole``.
         """
         columns = ", ".join(
             [f"any_value({identifier(of)}) AS {identifier(of)}" for of in ("at", *table.keys, *table.columns.values())]
@@ -61,8 +62,8 @@ class DifferenceJoiner:
             SELECT u, {columns}, bool_or(whole) AS whole,
                    coalesce(min(s) FILTER (NOT back), 0) AS came, min(s) FILTER (back) AS gone
             FROM ({" UNION ALL ".join(parts)}) GROUP BY u"""
-        stood = f"came <= {after} AND coalesce(gone > {after}, true)"
-        stands = f"SELECT *, {stood} AS before, gone IS NULL AS now FROM ({states})"
+        gone = f"SELECT *, coalesce(gone <= {after}, false) AS gone_before, gone IS NOT NULL AS gone_now FROM ({states})"
+        stands = f"SELECT *, came <= {after} AND NOT gone_before AS before, NOT gone_now AS now FROM ({gone})"
         run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE {table.name}_states AS {stands}")
 
     def _pairs(self, left: HeldEvents, right: HeldEvents) -> Iterator[pa.Table]:
@@ -76,18 +77,32 @@ class DifferenceJoiner:
             ORDER BY {JOINED_ROW}""")
 
     def _unmatched(self, table: HeldEvents, other: HeldEvents, passed: Passed) -> Iterator[pa.Table]:
-        """The events of ``table`` that come to be without a partner, and those that are no longer."""
-        named = ", ".join(f"{column} AS {identifier(name)}" for name, column in table.columns.items())
+        """The events of ``table`` that come to be without a partner, and those that are no longer. Whatever has come
+        and gone never comes again. So the JOINED_ROW of an event has the number of its partners that are gone: it is
+        another one after each of them.
+        """
         ends = ("rows", "o") if table.name == "l" else ("o", "rows")
-        is_partner = is_pair(self._plan, *ends)
-        before, now = (
-            f"(rows.{when} AND {is_passed(clock)} AND NOT EXISTS "
-            f"(SELECT 1 FROM {other.name}_states o WHERE o.{when} AND {is_partner}))"
+        stood, stands = (
+            f"rows.{when} AND {is_passed(clock)} AND partners.{when} = 0"
             for when, clock in (("before", passed.before), ("now", passed.after))
         )
+        states = f"""
+            SELECT rows.*, {stood} AS stood, {stands} AS stands,
+                   concat_ws('+', u, nullif(partners.gone_before, 0)) AS row_before,
+                   concat_ws('+', u, nullif(partners.gone_now, 0)) AS row_now
+            FROM {table.name}_states rows, (
+                SELECT {", ".join(f"count(*) FILTER (o.{of}) AS {of}" for of in _STATES)}
+                FROM {other.name}_states o WHERE {is_pair(self._plan, *ends)}) partners
+            WHERE whole"""
+        named = ", ".join(f"{column} AS {identifier(name)}" for name, column in table.columns.items())
         yield from self._read(f"""
-            SELECT rows.at AS {AT}, {before} AS {TAKEN_BACK}, u AS {JOINED_ROW}, u AS {UNMATCHED}, {named}
-            FROM {table.name}_states rows WHERE whole AND {before} <> {now} ORDER BY {JOINED_ROW}""")
+            WITH states AS ({states}), changed AS (FROM states WHERE (stood, row_before) <> (stands, row_now))
+            SELECT changed.at AS {AT}, true AS {TAKEN_BACK}, row_before AS {JOINED_ROW}, u AS {UNMATCHED}, {named}
+            FROM changed WHERE stood
+            UNION ALL
+            SELECT changed.at AS {AT}, false AS {TAKEN_BACK}, row_now AS {JOINED_ROW}, u AS {UNMATCHED}, {named}
+            FROM changed WHERE stands
+            ORDER BY {JOINED_ROW}""")
 
     def _read(self, query: str) -> Iterator[pa.Table]:
         for batch in self._connection.execute(query).to_arrow_reader(_ROWS):

@@ -33,7 +33,7 @@ FILES = {
     "sources/order_rows.yaml": "snapshot: {of: orders, key: number, columns: [customer, amount]}\n",
     "sources/customer_rows.yaml": "snapshot: {of: customers, key: customer, columns: region}\n",
     "sources/tables.yaml": """
-        join: {left: order_rows, right: customer_rows, on: customer, within: 0s}
+        join: {left: order_rows, right: customer_rows, on: customer, within: 0s, type: full}
         """,
     "sources/newest.yaml": "upsert: {of: orders, key: number, version: revision, within: 2h, columns: [customer, amount]}\n",
     "sources/newest_moved.yaml": """
@@ -42,7 +42,7 @@ FILES = {
     "metrics/at_the_end.yaml": """
         source: tables
         dimensions: {region: customer_rows_region}
-        measures: {pairs: count, amount: sum(order_rows_amount)}
+        measures: {rows: count, amount: sum(order_rows_amount)}
         """,
     "metrics/moved.yaml": """
         source: newest_moved
@@ -67,7 +67,7 @@ class Move(NamedTuple):
 
 
 Row = TypeVar("Row", Order, Move)
-Cells = dict[tuple[object, ...], tuple[int, int]]
+Cells = dict[tuple[object, ...], tuple[int, int | None]]
 
 
 class Shop:
@@ -105,15 +105,18 @@ class Shop:
         self.sent.send("customers", ({**one._asdict(), "at": iso_text(one.at)} for one in moves))
 
     def expected(self) -> dict[str, Cells]:
-        tables: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        tables: defaultdict[tuple[object, ...], list[int | None]] = defaultdict(list)
         for number in range(HOURS):
             end = BASE + (number + 1) * HOUR
             orders = newest(self.orders, lambda one: one.number, end)
             moves = {one.customer: one for one in newest(self.moves, lambda one: one.customer, end)}
             for order in orders:
-                if order.customer in moves:
-                    tables[BASE + number * HOUR, moves[order.customer].region].append(order.amount)
-        joined: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+                region = moves[order.customer].region if order.customer in moves else None
+                tables[BASE + number * HOUR, region].append(order.amount)
+            for move in moves.values():
+                if all(move.customer != order.customer for order in orders):
+                    tables[BASE + number * HOUR, move.region].append(None)
+        joined: defaultdict[tuple[object, ...], list[int | None]] = defaultdict(list)
         for place, order in enumerate(self.orders):
             if any(
                 (other.revision, -at) > (order.revision, -place)
@@ -127,7 +130,7 @@ class Shop:
             if (order.customer is None or not near) and order.at < END:
                 joined[order.at.replace(minute=0, second=0), None].append(order.amount)
         return {
-            name: {of: (len(amounts), sum(amounts)) for of, amounts in cells.items()}
+            name: {of: (len(amounts), sum_of(amounts)) for of, amounts in cells.items()}
             for name, cells in (("at_the_end", tables), ("moved", joined))
         }
 
@@ -146,6 +149,11 @@ class Shop:
             assert not final or set(states.values()) <= {"final", "empty"}, name
             found.update(states.values())
         return found
+
+
+def sum_of(amounts: list[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None
 
 
 def newest(rows: list[Row], key: Callable[[Row], object], end: datetime) -> list[Row]:

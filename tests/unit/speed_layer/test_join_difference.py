@@ -91,19 +91,22 @@ def side(name: str, *, taken_back: bool) -> SidePlan:
     )  # fmt: skip
 
 
+Draw = tuple[int, int, int | None, str | None, int | None]
+Step = tuple[int, int, int]
+
 events = st.lists(
     st.tuples(
         st.integers(1, 6),
-        st.sampled_from([0, 30, 61]),
-        st.sampled_from([1, 1, 1, 2, None]),
-        st.none() | st.sampled_from("ab"),
-        st.none() | st.integers(1, 4),
+        st.sampled_from([0, 0, 30, 61]),
+        st.sampled_from([1, 1, 1, 1, 2, None]),
+        st.sampled_from(["a", "b", "c", None]),
+        st.sampled_from([1, 2, 3, 4, None, None]),
     ),
-    max_size=8,
+    max_size=6,
 )
 
 
-def archived(drawn: list[tuple[int, int, int | None, str | None, int | None]], *, taken_back: bool) -> list[Event]:
+def archived(drawn: list[Draw], *, taken_back: bool) -> list[Event]:
     """Rows of a table have the same id at other times, as those of snapshots."""
     return [
         Event(
@@ -118,31 +121,57 @@ def archived(drawn: list[tuple[int, int, int | None, str | None, int | None]], *
     ]
 
 
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(24))
 @given(
     left=events,
     right=events,
     steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 90)), min_size=3, max_size=6),
     first=st.sampled_from([100, 200, 0, None]),
-    before=st.sampled_from([30, 60, 0]),
-    after=st.sampled_from([30, 60, 0]),
+    before=st.sampled_from([60, 30, 0]),
+    after=st.sampled_from([60, 30, 0]),
     parts=st.integers(1, 2),
-    which=st.sampled_from([((True, False), False), ((False, False), False), ((False, False), True)]),
+    outer=st.sampled_from([(True, True), (True, False), (False, True), (False, False)]),
+    of_right=st.booleans(),
 )
 @example(
     left=[(1, 0, 1, "a", None)], right=[(2, 0, 1, None, None)], steps=[(1, 1, 0), (0, 1, 0)], first=100,
-    before=0, after=0, parts=1, which=((True, False), False),
+    before=0, after=0, parts=1, outer=(True, False), of_right=False,
 )  # fmt: skip
 @example(
     left=[(1, 0, 1, "a", 2)], right=[(1, 0, 1, None, None)], steps=[(1, 1, 0), (2, 0, 0)], first=30,
-    before=0, after=0, parts=1, which=((True, False), False),
+    before=0, after=0, parts=1, outer=(True, False), of_right=False,
 )  # fmt: skip
-def test_after_each_step_what_is_joined_is_what_stands(  # type: ignore[no-untyped-def]
-    left, right, steps, first, before, after, parts, which
-) -> None:
-    """The events of an outer side have partners that are never taken back."""
-    outer, of_right = which
+def test_after_each_step_what_is_joined_is_what_stands(
+    left: list[Draw], right: list[Draw], steps: list[Step], first: int | None, before: int, after: int, parts: int,
+    outer: tuple[bool, bool], of_right: bool,
+) -> None:  # fmt: skip
     both = (archived(left, taken_back=True), archived(right, taken_back=of_right))
+    check_join(both, steps, first, (before, after), parts, outer, of_right=of_right)
+
+
+@settings(max_examples=examples(10))
+@given(
+    partners=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 3)), min_size=1, max_size=3),
+    sizes=st.lists(st.integers(1, 2), min_size=8, max_size=8),
+)
+@example(partners=[(2, 1), (4, 1)], sizes=[1] * 8)
+def test_an_event_comes_without_a_partner_whenever_the_last_one_goes(
+    partners: list[tuple[int, int]], sizes: list[int]
+) -> None:
+    event = [Event(1, 0, 1, "a", None, 100)]
+    of_event = [Event(at, 0, 1, f"p{n}", at + later, 200 + n) for n, (at, later) in enumerate(partners)]
+    steps = [(size, size, 0) for size in sizes]
+    check_join((event, of_event), steps, 100, (0, 0), 1, (True, True), of_right=True)
+
+
+def check_join(
+    both: tuple[list[Event], list[Event]], steps: list[Step], first: int | None, within: tuple[int, int], parts: int,
+    outer: tuple[bool, bool], *, of_right: bool,
+) -> None:  # fmt: skip
+    """Join ``both`` in ``steps``, and all that is left in a last one. A step is how many sequences of each input are
+    read, and how many minutes the clock goes on. It shows ``first`` when both inputs are read.
+    """
+    before, after = within
     plan = JoinPlan(
         (side("l", taken_back=True), side("r", taken_back=of_right)),
         ["l_v", "r_v", JOINED_ROW, *([UNMATCHED] if any(outer) else [])],
@@ -154,6 +183,7 @@ def test_after_each_step_what_is_joined_is_what_stands(  # type: ignore[no-untyp
     def are_partners(one: Event, other: Event) -> bool:
         return one.key is not None and one.key == other.key and -before <= other.minutes - one.minutes <= after
 
+    connection = connect()
     came, back, clock, read = Counter[Any](), Counter[Any](), None, (0, 0)
     for *step, further in [*steps, (12, 12, 0)]:
         up_to = (read[0] + step[0], read[1] + step[1])
@@ -161,7 +191,7 @@ def test_after_each_step_what_is_joined_is_what_stands(  # type: ignore[no-untyp
         passed = Passed(*(None if m is None else BEGIN + timedelta(minutes=m) for m in (clock, now)))
         for number in range(parts):
             one, other = (Held(both[n], read[n], up_to[n]) for n in (0, 1))
-            joined = DifferenceJoiner(connect(), plan, read, Part(number, parts)).join(one, other, passed)
+            joined = DifferenceJoiner(connection, plan, read, Part(number, parts)).join(one, other, passed)
             for row in [row for table in joined.changes for row in table.to_pylist()]:
                 values = (row.get("l_v"), row.get("r_v"))
                 assert row[AT] == max(
