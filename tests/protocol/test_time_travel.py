@@ -102,6 +102,7 @@ def test_every_answer_is_repeated_as_it_was(told: tuple[BareTables, Told]) -> No
         assert token_of(tables.project, moment.isoformat(), wall_clock()) == AnswerToken.parse(token)
 
 
+@pytest.mark.long  # test_every_answer_is_repeated_as_it_was asks for past ones, too.
 def test_where_provisional_is_no_longer_kept_final_hours_are_as_they_were_and_the_others_are_missing(
     told: tuple[BareTables, Told],
 ) -> None:

@@ -155,6 +155,7 @@ def test_an_expectation_that_nobody_knows_blocks_its_metric(project: StackProjec
     assert project.blocked == set()
 
 
+@pytest.mark.long  # test_expectations_on_events.py evaluates them.
 def test_what_is_expected_of_events_blocks_every_metric_and_names_the_records(project: StackProject) -> None:
     text = """
         expectations:

@@ -24,7 +24,8 @@ HOURS = 6
 RANGE = ["--from", hour_text(parcels.BEGIN), "--to", hour_text(parcels.BEGIN + timedelta(hours=HOURS))]
 
 
-@pytest.mark.parametrize("native", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long  # test_airflow_backfill.py kills a backfill, too.
+@pytest.mark.parametrize("native", [True, False])
 def test_a_range_killed_beside_the_stream_is_recomputed_once(
     native: bool, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

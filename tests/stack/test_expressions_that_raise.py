@@ -91,6 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.mark.long  # test_native_expressions.py compares the values of both engines.
 def test_what_raises_is_null_in_both_layers(spark: SparkSession, tmp_path: Path) -> None:
     known = {name: f"({expression}) is not null" for name, expression in RAISING.items()}
     dimensions = json.dumps(known)

@@ -315,6 +315,7 @@ def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka
 
 
 @pytest.mark.heavy
+@pytest.mark.long  # test_derived_inputs.py has gaps, test_decoding_anew.py fields that are declared later.
 def test_a_field_of_an_input_may_be_declared_and_a_gap_of_it_is_passed_on(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "changed", without=OTHERS)
     shop.pay(*shop.some_payments(20))

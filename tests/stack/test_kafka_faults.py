@@ -153,6 +153,7 @@ def test_the_stream_goes_on_after_all_brokers_were_paused(running: Running) -> N
     running.everything_counts()
 
 
+@pytest.mark.long  # test_up_and_down.py kills a broker.
 def test_the_stream_goes_on_after_all_brokers_were_killed_and_came_back_at_other_ports(running: Running) -> None:
     running.send(partition=0)  # one of Spark's readers is enough: each takes a while to look for the brokers
     for node in running.cluster.nodes:

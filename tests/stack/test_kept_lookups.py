@@ -41,6 +41,7 @@ from tests.support.stack_project import StackProject
 pytestmark = pytest.mark.heavy
 
 
+@pytest.mark.long  # tests/unit/lookups/test_join.py finds the rows of the version of each micro-batch.
 def test_events_keep_the_rows_of_their_micro_batches(
     kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,9 +121,8 @@ def send_orders(project: StackProject, orders: list[Order]) -> None:
     project.send("orders", ({"product": order.product, "at": iso_text(order.at)} for order in orders))
 
 
-@pytest.mark.parametrize(
-    "time", ["record.timestamp", pytest.param("coalesce(at, record.timestamp)", marks=pytest.mark.long)]
-)
+@pytest.mark.long  # tests/unit/lookups/test_read_source.py has the rows, test_lookups.py a lookup in both layers.
+@pytest.mark.parametrize("time", ["record.timestamp", "coalesce(at, record.timestamp)"])
 def test_a_source_as_a_table_in_both_layers(time: str, kafka: str, tmp_path: Path) -> None:
     name = "".join(character for character in time if character.isalpha())
     files = {file: text.replace("NAME", name).replace("TIME", time) for file, text in FILES.items()}

@@ -70,6 +70,7 @@ def test_a_recompute_killed_in_mid_fold_publishes_nothing(project: StackProject)
     check_recomputed_after(project)
 
 
+@pytest.mark.long  # test_killed_python_worker.py and test_failpoints_in_tasks.py kill what folds.
 def test_an_executor_killed_in_mid_fold_changes_nothing(
     project: StackProject, two_workers: StandaloneSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
