@@ -62,9 +62,10 @@ class DifferenceJoiner:
             SELECT u, {columns}, bool_or(whole) AS whole,
                    coalesce(min(s) FILTER (NOT back), 0) AS came, min(s) FILTER (back) AS gone
             FROM ({" UNION ALL ".join(parts)}) GROUP BY u"""
-        gone = f"SELECT *, coalesce(gone <= {after}, false) AS gone_before, gone IS NOT NULL AS gone_now FROM ({states})"
-        stands = f"SELECT *, came <= {after} AND NOT gone_before AS before, NOT gone_now AS now FROM ({gone})"
-        run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE {table.name}_states AS {stands}")
+        gone = f"coalesce(gone <= {after}, false) AS gone_before, gone IS NOT NULL AS gone_now"
+        stands = f"came <= {after} AND NOT gone_before AS before, NOT gone_now AS now"
+        held = f"SELECT *, {stands} FROM (SELECT *, {gone} FROM ({states}))"
+        run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE {table.name}_states AS {held}")
 
     def _pairs(self, left: HeldEvents, right: HeldEvents) -> Iterator[pa.Table]:
         columns = {name: f"{table.name}.{column}" for table in (left, right) for name, column in table.columns.items()}
