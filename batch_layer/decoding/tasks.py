@@ -90,9 +90,9 @@ def _decode_slices(plan: bytes, chunk: Chunk, slices: Sequence[_Slices], batches
     file = _new_file(table)
     for number in [number for batch in batches for number in batch.column(0).to_pylist()]:
         of_events, of_rejected = slices[number]
-        for rows in read_slices(file_system(declared.events, options), of_events, ARCHIVED, "sequence", *chunk):
+        for rows in read_slices(file_system(declared.events, options), of_events, ARCHIVED, "sequence", [chunk]):
             _write(file, decoder.of_events(rows, *chunk))
-        for rows in read_slices(file_system(declared.rejected, options), of_rejected, REFUSED, "sequence", *chunk):
+        for rows in read_slices(file_system(declared.rejected, options), of_rejected, REFUSED, "sequence", [chunk]):
             _write(file, decoder.of_rejected(rows, *chunk))
     return pickle.dumps(file.close())
 

@@ -41,7 +41,7 @@ class Reader:
         """
         plan = self._plan
         files = file_system(plan.archive, plan.storage_options)
-        tables = read_slices(files, share.slices, plan.schema, "hour", share.first, share.last)
+        tables = read_slices(files, share.slices, plan.schema, "hour", [(share.first, share.last)])
         for archived in join_chunks(tables):
             rows = self._choose(archived.rename_columns(list(plan.columns)), share)
             rows = add_lookup_columns(self._connection, rows, plan.lookups, plan.pinned)

@@ -1,6 +1,7 @@
 """Slices of data files, for tasks that read their rows themselves, in batches of a bounded size."""
 
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -41,11 +42,11 @@ def divide(files: Collection[FileRange], parts: int) -> list[list[FileSlice]]:
 
 
 def read_slices(
-    files: FileSystem, slices: Iterable[FileSlice], schema: pa.Schema, by: str, lowest: Any, highest: Any
+    files: FileSystem, slices: Iterable[FileSlice], schema: pa.Schema, by: str, spans: Sequence[tuple[Any, Any]]
 ) -> Iterator[pa.Table]:
     """The rows of ``slices`` in tables of a bounded size, with the columns of ``schema``; those that a file lacks are
     null. A text of which ``schema`` wants a dictionary is not copied for each row. Row groups are left out that have no
-    value of the column ``by`` from ``lowest`` to ``highest``.
+    value of the column ``by`` in one of the ``spans``, which are as for ``overlaps``.
 
     Raises OSError, ArrowInvalid.
     """
@@ -56,7 +57,7 @@ def read_slices(
             file = pq.ParquetFile(opened, buffer_size=_BUFFER, pre_buffer=False, read_dictionary=dictionaries)
             there = set(file.schema_arrow.names)
             names = [name for name in schema.names if name in there]
-            groups, size = _row_groups(file.metadata, first, end, by, lowest, highest)
+            groups, size = _row_groups(file.metadata, first, end, by, spans)
             if groups:
                 batches = file.iter_batches(size, groups, names, use_threads=False)
                 yield from (
@@ -79,8 +80,16 @@ def join_tables(tables: Iterable[pa.Table], most_rows: int = _ROWS, most_bytes: 
         yield pa.concat_tables(waiting)
 
 
+def overlaps(spans: Sequence[tuple[Any, Any]], lowest: Any, highest: Any) -> bool:
+    """Whether a value from ``lowest`` to ``highest`` may be in one of ``spans``: their first and last values, in order
+    and apart from each other.
+    """
+    place = bisect_left(spans, lowest, key=lambda span: span[1])
+    return place < len(spans) and bool(spans[place][0] <= highest)
+
+
 def _row_groups(
-    written: pq.FileMetaData, first: int, end: int, by: str, lowest: Any, highest: Any
+    written: pq.FileMetaData, first: int, end: int, by: str, spans: Sequence[tuple[Any, Any]]
 ) -> tuple[list[int], int]:
     """The numbers of the row groups to read, and the number of their rows that are about the most bytes of a batch."""
     groups, begin, rows, size = [], 0, 0, 0
@@ -89,7 +98,7 @@ def _row_groups(
     for number in range(written.num_row_groups):
         group = written.row_group(number)
         values = group.column(place).statistics
-        is_within = values is None or not values.has_min_max or (values.min <= highest and values.max >= lowest)
+        is_within = values is None or not values.has_min_max or overlaps(spans, values.min, values.max)
         if first <= begin < end and is_within:
             groups.append(number)
             rows, size = rows + group.num_rows, size + group.total_byte_size

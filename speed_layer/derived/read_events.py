@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from hourline_core.ledger.decode_records import ARCHIVED, RecordDecoder
-from hourline_core.ledger.layout import archived_names
+from hourline_core.ledger.layout import TIMESTAMP, archived_names
 from hourline_core.model.scratch_columns import (
     DECODING,
     DUPLICATE,
@@ -25,7 +25,7 @@ from hourline_core.model.scratch_columns import (
 )
 from hourline_core.storage.data_files import file_system
 from hourline_core.storage.file_ranges import FileRange
-from hourline_core.storage.file_slices import FileSlice, read_slices
+from hourline_core.storage.file_slices import FileSlice, overlaps, read_slices
 from speed_layer.derived.decoding import DecodedAnew
 from speed_layer.derived.spans import Span
 
@@ -73,7 +73,7 @@ NO_FILES = Files()
 
 def choose_files(files: Sequence[FileRange], spans: Sequence[Span], old: frozenset[str]) -> Files:
     """Those of ``files``, by their hours, that may have events of ``spans``. ``old`` are those to decode anew."""
-    touched = [of for of in files if any(of.last >= first and of.first <= last for first, last in spans)]
+    touched = [of for of in files if overlaps(spans, of.first, of.last)]
     return Files([FileSlice(of.path, 0, of.rows) for of in touched], spans, old & {of.path for of in touched})
 
 
@@ -85,25 +85,29 @@ def read_events(
     """
     old = [one for one in chosen.slices if one.path in chosen.old]
     others = [one for one in chosen.slices if one.path not in chosen.old]
-    for first, last in chosen.spans:
-        for rows in chain(_read_as_is(plan, others, columns, first, last), _read_old(plan, old, columns, first, last)):
-            within = pc.and_(pc.greater(rows[SEQUENCE], after), pc.less_equal(rows[SEQUENCE], up_to))
-            # A file may have hours of several spans, and a group of its rows, too.
-            within = pc.and_(within, pc.and_(pc.greater_equal(rows[HOUR], first), pc.less_equal(rows[HOUR], last)))
-            if pc.any(within).as_py():
-                yield _with_places(rows.filter(within))
+    spans = chosen.spans
+    firsts, lasts = (pa.array([span[end] for span in spans], TIMESTAMP).cast(pa.int64()).to_numpy() for end in (0, 1))
+    for rows in chain(_read_as_is(plan, others, columns, spans), _read_old(plan, old, columns, spans)):
+        # A group of rows may have hours of several spans, and hours between them.
+        hours = rows[HOUR].cast(TIMESTAMP).cast(pa.int64()).to_numpy()
+        place = np.searchsorted(lasts, hours)
+        in_span = (place < len(spans)) & (firsts[np.minimum(place, len(spans) - 1)] <= hours)
+        within = pc.and_(pc.greater(rows[SEQUENCE], after), pc.less_equal(rows[SEQUENCE], up_to))
+        within = pc.and_(within, pa.array(in_span))
+        if pc.any(within).as_py():
+            yield _with_places(rows.filter(within))
 
 
 def _read_as_is(
-    plan: ArchivePlan, slices: Sequence[FileSlice], columns: Mapping[str, str], first: datetime, last: datetime
+    plan: ArchivePlan, slices: Sequence[FileSlice], columns: Mapping[str, str], spans: Sequence[Span]
 ) -> Iterator[pa.Table]:
     schema = pa.schema([pa.field(stored, plan.types[name]) for name, stored in columns.items()])
-    for rows in read_slices(_files_of(plan), slices, schema, columns[HOUR], first, last):
+    for rows in read_slices(_files_of(plan), slices, schema, columns[HOUR], spans):
         yield rows.rename_columns(list(columns))
 
 
 def _read_old(
-    plan: ArchivePlan, slices: Sequence[FileSlice], columns: Mapping[str, str], first: datetime, last: datetime
+    plan: ArchivePlan, slices: Sequence[FileSlice], columns: Mapping[str, str], spans: Sequence[Span]
 ) -> Iterator[pa.Table]:
     """The same of files with events of other declarations, decoded anew from the bytes of their records."""
     anew = plan.anew
@@ -113,7 +117,7 @@ def _read_old(
     hashes = pa.array([one.hash for one in anew.before], pa.string())
     names = archived_names(anew.source, ()) | {DUPLICATE: "duplicate", RECORD: "record"}
     fields = [pa.field(of, plan.types[name]) for name, of in columns.items() if of not in ARCHIVED.names]
-    for rows in read_slices(_files_of(plan), slices, pa.schema([*ARCHIVED, *fields]), columns[HOUR], first, last):
+    for rows in read_slices(_files_of(plan), slices, pa.schema([*ARCHIVED, *fields]), columns[HOUR], spans):
         is_old = pc.is_in(rows[DECODING], hashes)
         yield rows.filter(pc.invert(is_old)).select(list(columns.values())).rename_columns(list(columns))
         old = rows.filter(is_old)

@@ -43,7 +43,7 @@ def find_hours(plan: TablePlan, rejected: DeltaTable | None, after: int, up_to: 
     slices = [FileSlice(of.path, 0, of.rows) for of in files]
     found: set[datetime] = set()
     for rows in read_slices(
-        file_system(plan.rejected, plan.table.storage_options), slices, TOMBSTONES, "sequence", after + 1, up_to
+        file_system(plan.rejected, plan.table.storage_options), slices, TOMBSTONES, "sequence", [(after + 1, up_to)]
     ):
         of_step = pc.and_(pc.greater(rows["sequence"], after), pc.less_equal(rows["sequence"], up_to))
         times = times_of(plan, keep_tombstones(plan, rows.filter(of_step)))
@@ -82,4 +82,4 @@ def read_tombstones(plan: TablePlan, files: Sequence[FileSlice], first: datetime
     """
     if files:
         system = file_system(plan.rejected, plan.table.storage_options)
-        yield from read_slices(system, files, TOMBSTONES, "timestamp", first, _LAST_TIME)
+        yield from read_slices(system, files, TOMBSTONES, "timestamp", [(first, _LAST_TIME)])
