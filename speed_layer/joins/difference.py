@@ -15,13 +15,12 @@ from hourline_core.model.scratch_columns import TAKEN_BACK
 from hourline_core.sql.literals import identifier
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.rows import AT, WHOLE, Part
-from speed_layer.derived.run_sql import run_sql
+from speed_layer.derived.run_sql import read_sql, run_sql
 from speed_layer.joins.held_events import HeldEvents, hold_events, is_pair, is_passed
 from speed_layer.joins.join_rows import Joined
 from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import Side
 
-_ROWS = 20_000
 _STATES = ("before", "now", "gone_before", "gone_now")
 """Of an event that is held: whether it stood, and stands, and whether it had been taken back, and is."""
 
@@ -70,12 +69,15 @@ class DifferenceJoiner:
     def _pairs(self, left: HeldEvents, right: HeldEvents) -> Iterator[pa.Table]:
         columns = {name: f"{table.name}.{column}" for table in (left, right) for name, column in table.columns.items()}
         named = [f"{columns[name]} AS {identifier(name)}" for name in self._plan.fields if name in columns]
-        yield from self._read(f"""
+        yield from read_sql(
+            self._connection,
+            f"""
             SELECT greatest(l.at, r.at) AS {AT}, l.before AND r.before AS {TAKEN_BACK},
                    concat_ws('+', l.u, r.u) AS {JOINED_ROW}, {", ".join(named)}
             FROM l_states l JOIN r_states r ON {is_pair(self._plan, "l", "r")}
             WHERE (l.before AND r.before) <> (l.now AND r.now)
-            ORDER BY {JOINED_ROW}""")
+            ORDER BY {JOINED_ROW}""",
+        )
 
     def _unmatched(self, table: HeldEvents, other: HeldEvents, passed: Passed) -> Iterator[pa.Table]:
         """The events of ``table`` that come to be without a partner, and those that are no longer. Whatever has come
@@ -96,15 +98,14 @@ class DifferenceJoiner:
                 FROM {other.name}_states o WHERE {is_pair(self._plan, *ends)}) partners
             WHERE whole"""
         named = ", ".join(f"{column} AS {identifier(name)}" for name, column in table.columns.items())
-        yield from self._read(f"""
+        yield from read_sql(
+            self._connection,
+            f"""
             WITH states AS ({states}), changed AS (FROM states WHERE (stood, row_before) <> (stands, row_now))
             SELECT changed.at AS {AT}, true AS {TAKEN_BACK}, row_before AS {JOINED_ROW}, u AS {UNMATCHED}, {named}
             FROM changed WHERE stood
             UNION ALL
             SELECT changed.at AS {AT}, false AS {TAKEN_BACK}, row_now AS {JOINED_ROW}, u AS {UNMATCHED}, {named}
             FROM changed WHERE stands
-            ORDER BY {JOINED_ROW}""")
-
-    def _read(self, query: str) -> Iterator[pa.Table]:
-        for batch in self._connection.execute(query).to_arrow_reader(_ROWS):
-            yield pa.Table.from_batches([batch])
+            ORDER BY {JOINED_ROW}""",
+        )

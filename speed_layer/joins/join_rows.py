@@ -15,6 +15,7 @@ from hourline_core.model.scratch_columns import TAKEN_BACK
 from hourline_core.sql.literals import identifier
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.rows import AT, INPUT_SEQUENCE, SIDE, WHOLE, Part
+from speed_layer.derived.run_sql import read_sql
 from speed_layer.joins.held_events import (
     HeldEvents,
     NullKeys,
@@ -26,8 +27,6 @@ from speed_layer.joins.held_events import (
 )
 from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import Side
-
-_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class Joined:
     """SIDE, INPUT_SEQUENCE, AT and the fields of the plan, in the order of the first two. The same each time."""
     changes: Iterator[pa.Table]
     """AT, TAKEN_BACK, UNMATCHED and the fields of one input: events without a partner, and such ones of before that
-    have a partner now. If events of an input may be taken back, also pairs, and each with JOINED_ROW. To be read after
-    ``pairs``. The same each time.
+    have a partner now. If events of an input may be taken back, also pairs, and events whose last partner is gone, each
+    with JOINED_ROW. To be read after ``pairs``. The same each time.
     """
 
 
@@ -77,9 +76,9 @@ class Joiner:
         ]
         # The same order each time: places in it are addresses.
         order = f"ORDER BY {SIDE}, {INPUT_SEQUENCE}, ln, ro, rn"
-        found = self._connection.execute(f"SELECT * EXCLUDE (ln, ro, rn) FROM ({' UNION ALL '.join(queries)}) {order}")
-        for batch in found.to_arrow_reader(_ROWS):
-            yield pa.Table.from_batches([batch])
+        yield from read_sql(
+            self._connection, f"SELECT * EXCLUDE (ln, ro, rn) FROM ({' UNION ALL '.join(queries)}) {order}"
+        )
 
     def _unmatched(self, table: HeldEvents, other: HeldEvents, passed: Passed) -> Iterator[pa.Table]:
         """The events of ``table`` that are decided now and have no partner, and those that have their first one now."""
@@ -95,6 +94,4 @@ class Joiner:
                 (table.near, "true", f"({is_passed(passed.before)}) AND ({later}) AND NOT ({earlier})"),
             )
         ]
-        found = self._connection.execute(f"{' UNION ALL '.join(queries)} ORDER BY {UNMATCHED}")
-        for batch in found.to_arrow_reader(_ROWS):
-            yield pa.Table.from_batches([batch])
+        yield from read_sql(self._connection, f"{' UNION ALL '.join(queries)} ORDER BY {UNMATCHED}")

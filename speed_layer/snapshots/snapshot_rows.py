@@ -16,13 +16,12 @@ from hourline_core.model.scratch_columns import HOUR, TAKEN_BACK
 from hourline_core.model.snapshot import SNAPSHOT_ROW, SNAPSHOT_TIME
 from hourline_core.sql.literals import identifier
 from speed_layer.derived.rows import AT, WHOLE, Part
-from speed_layer.derived.run_sql import run_sql
+from speed_layer.derived.run_sql import read_sql, run_sql
 from speed_layer.snapshots.plan import SnapshotPlan
 from speed_layer.snapshots.step import Times
 from speed_layer.tables.plan import ArchiveColumns
 from speed_layer.tables.versions import ARRIVAL, Versions
 
-_ROWS = 20_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEFORE_ALL = -(1 << 62)
 
@@ -101,12 +100,13 @@ class SnapshotTaker:
         }
         named = ", ".join(f"{of} AS {identifier(name)}" for name, of in fields.items())
         # A field may be called as one of the columns that it is ordered by.
-        found = self._connection.execute(f"""
+        yield from read_sql(
+            self._connection,
+            f"""
             SELECT taken.snapshot - 1 AS {AT}, back AS {TAKEN_BACK}, {named}
             FROM ({" UNION ALL ".join(parts)}) taken
-            ORDER BY taken.snapshot, taken.address, taken.back""")
-        for batch in found.to_arrow_reader(_ROWS):
-            yield pa.Table.from_batches([batch])
+            ORDER BY taken.snapshot, taken.address, taken.back""",
+        )
 
     def count_null_keys(self, times: Times) -> int:
         """The number of events that are no rows, since their key is null, and would change or come into a snapshot now.

@@ -17,11 +17,9 @@ from hourline_core.model.scratch_columns import TAKEN_BACK
 from hourline_core.model.upsert import UPSERT_ROW
 from hourline_core.sql.literals import identifier
 from speed_layer.derived.rows import AT, WHOLE, Part
-from speed_layer.derived.run_sql import run_sql
+from speed_layer.derived.run_sql import read_sql, run_sql
 from speed_layer.tables.versions import ARRIVAL, Versions
 from speed_layer.upserts.plan import UpsertPlan
-
-_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -72,11 +70,12 @@ class VersionFinder:
         }
         named = ", ".join(f"{of} AS {identifier(name)}" for name, of in fields.items())
         # A field may be called as one of the columns that it is ordered by.
-        found = self._connection.execute(f"""
+        yield from read_sql(
+            self._connection,
+            f"""
             SELECT one.moment AS {AT}, counted AS {TAKEN_BACK}, {named}
-            FROM ({self._counting(keys)}) one WHERE counts <> counted ORDER BY one.moment, one.address""")
-        for batch in found.to_arrow_reader(_ROWS):
-            yield pa.Table.from_batches([batch])
+            FROM ({self._counting(keys)}) one WHERE counts <> counted ORDER BY one.moment, one.address""",
+        )
 
     def count_null_keys(self) -> int:
         """The number of new events that are no versions, since their key is null. Of the first part alone. To be asked
