@@ -1,12 +1,12 @@
 """The versions of the rows of a table: its events and tombstones, which a task holds in tables of DuckDB."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, RECORD, SEQUENCE
+from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, RECORD, SCRATCH_PREFIX, SEQUENCE
 from hourline_core.model.table import KEY_FIELD
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.validation.keys import read_keys
@@ -16,6 +16,8 @@ from speed_layer.derived.run_sql import run_sql
 from speed_layer.tables.plan import TablePlan
 from speed_layer.tables.tombstones import keep_tombstones, times_of
 
+_RECORD_KEY = f"{SCRATCH_PREFIX}{KEY_FIELD}"
+"""The column of events with the key of their record. A field of theirs may have the name that it has in a row."""
 ARRIVAL = ("s", *(f"a{number}" for number in range(len(ADDRESS))))
 """The columns that order versions by arrival."""
 
@@ -53,8 +55,11 @@ class Versions:
 
     @property
     def fields(self) -> list[str]:
-        """The fields of a row, under the names that they have here."""
-        names, here = [*self._plan.key, *self._plan.columns], [*self.keys, *self.values]
+        """The fields of an archived row, under the names that they have here."""
+        return self._fields_by(self._plan.key)
+
+    def _fields_by(self, key: Sequence[str]) -> list[str]:
+        names, here = [*key, *self._plan.columns], [*self.keys, *self.values]
         return [f"{identifier(name)} AS {of}" for name, of in zip(names, here, strict=True)]
 
     @property
@@ -93,11 +98,12 @@ class Versions:
     def _event(self) -> str:
         """What is held of ``archived`` events."""
         plan = self._plan
+        fields = self._fields_by([_RECORD_KEY] if plan.key_type else plan.key)
         address = [f"{identifier(name)} AS {of}" for name, of in zip((SEQUENCE, *ADDRESS), ARRIVAL, strict=True)]
         further = [f"{of} AS {name}" for name, of in self._further.items()]
         row = f"concat_ws(':', {literal(plan.source)}, {', '.join(map(identifier, ADDRESS))})"
         return f"""
-            SELECT epoch_us({identifier(EVENT_TIME)}) AS moment, {", ".join([*address, *self.fields, *further])},
+            SELECT epoch_us({identifier(EVENT_TIME)}) AS moment, {", ".join([*address, *fields, *further])},
                    {row} AS address, coalesce(({plan.deleted or "false"}), false) AS deleted,
                    {identifier(SEQUENCE)} > {self._after} AS is_new
             FROM archived WHERE NOT coalesce({identifier(DUPLICATE)}, false)"""
@@ -107,8 +113,8 @@ class Versions:
         return " AND ".join(f"{name} IS NOT NULL" for name in self.keys)
 
     def _with_key(self, rows: pa.Table) -> pa.Table:
-        """The rows, with the key of their record as a field, if that is the key of the table."""
+        """The rows, with the key of their record as a column, if that is the key of the table."""
         if self._plan.key_type is None:
             return rows
         keys = pc.struct_field(rows[RECORD].combine_chunks(), "key")
-        return rows.drop_columns(RECORD).append_column(KEY_FIELD, read_keys(keys, self._plan.key_type))
+        return rows.drop_columns(RECORD).append_column(_RECORD_KEY, read_keys(keys, self._plan.key_type))
