@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
-from hourline_core.model.hours import HOUR, Clock
+from hourline_core.model.hours import HOUR, Clock, time_before
 from hourline_core.storage.opening import exists, open_table
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def closed_until(source: Source, clock: datetime) -> datetime:
     """The end of the last hour that a source's clock has closed (UTC)."""
-    passed = clock - source.grace
+    passed = time_before(clock, source.grace)
     return passed - (passed - _EPOCH) % HOUR
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from hourline_core.findings.facts import PartitionFacts, SourceFacts
 from hourline_core.findings.found import Found, listed, minute, roughly
 from hourline_core.ledger.source_clock import LEAP
-from hourline_core.model.hours import HOUR
+from hourline_core.model.hours import HOUR, time_before
 from hourline_core.model.times import duration_text
 from hourline_core.model.windows import HOURLY
 
@@ -86,7 +86,7 @@ def find_overdue_hours(facts: SourceFacts, now: datetime) -> Found | None:
     if not known or clock is None or clock.delay is None or silence is None or facts.source.clock == "wall":
         return None
     grace = facts.source.grace
-    first = HOURLY.assign(clock.time - grace)
+    first = HOURLY.assign(time_before(clock.time, grace))
     due = first + HOURLY.complete_after(grace) + clock.delay + 2 * silence.usual
     if now - due <= bound.after:
         return None

@@ -20,6 +20,11 @@ def wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
+def time_before(time: datetime, duration: timedelta) -> datetime:
+    """The ``time`` less ``duration``, or the first time that Python has, if that is later."""
+    return time - min(duration, time - datetime.min.replace(tzinfo=UTC))
+
+
 @dataclass(frozen=True)
 class HourRange:
     """The hours ``start <= hour < end``. Both ends are on the hour, in UTC."""

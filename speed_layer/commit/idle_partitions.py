@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from hourline_core.errors import BrokerError
 from hourline_core.ledger.source_clock import SourceClock
-from hourline_core.model.hours import Clock
+from hourline_core.model.hours import Clock, time_before
 from hourline_core.model.windows import HOURLY
 from speed_layer.commit.source_tables import SourceTables
 
@@ -94,4 +94,4 @@ class IdlePartitions:
     def _passed(self, clock: SourceClock) -> list[datetime]:
         """The hours in which the clock is, and in which it was ``grace`` ago: all that results depend on."""
         assert clock.time is not None
-        return [HOURLY.assign(clock.time), HOURLY.assign(clock.time - self._source_tables.source.grace)]
+        return [HOURLY.assign(clock.time), HOURLY.assign(time_before(clock.time, self._source_tables.source.grace))]

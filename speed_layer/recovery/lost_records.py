@@ -11,6 +11,7 @@ from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.progress_rows import Gap
 from hourline_core.ledger.read_offsets import Range, Reading
 from hourline_core.model import Source
+from hourline_core.model.hours import time_before
 from hourline_core.model.windows import HOURLY
 from hourline_core.runtime.kafka_records import record_times
 
@@ -54,7 +55,7 @@ def describe_gaps(
     gaps = []
     for partition, (first, end) in deleted.items():
         clock = clocks.get((topic_id, partition)) or (last.clock if last else None)
-        first_hour = HOURLY.assign(clock - source.grace) if clock else None
+        first_hour = HOURLY.assign(time_before(clock, source.grace)) if clock else None
         before = sent_before.get(partition)
         last_hour = max(filter(None, (HOURLY.assign(before), first_hour))) if before else None
         after = _last_sent(kept, topic_id, partition, first)

@@ -18,6 +18,7 @@ from hourline_core.model.hours import (
     parse_range,
     parse_window_time,
     sql_timestamp,
+    time_before,
     time_text,
 )
 from hourline_core.model.windows import HOURLY
@@ -92,3 +93,11 @@ def test_stretches_contain_all_hours_and_no_long_time_without_one(numbers: set[i
 def test_an_empty_or_reversed_range_is_refused(start: str, end: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         parse_range(start, end)
+
+
+@given(st.datetimes(timezones=st.just(UTC)), st.timedeltas(timedelta(0), timedelta(days=40_000)))
+def test_a_time_before_all_times_is_the_first_one(moment: datetime, duration: timedelta) -> None:
+    """A producer may send the year 1 for a time that it does not know."""
+    first = datetime.min.replace(tzinfo=UTC)
+    expected = first if moment - first < duration else moment - duration
+    assert time_before(moment, duration) == expected
