@@ -85,6 +85,14 @@ def branches_of(sources: Iterable[Source], source: Source, reads_alone: bool = F
     return Branches(source, tuple(others), reads_alone)
 
 
+def misses_tombstones(sources: Iterable[Source], source: Source) -> bool:
+    """Whether records without a value do not reach ``source``, although it takes others of their key: conditions about
+    fields cannot be evaluated for them, and another source of the topic takes them.
+    """
+    branches = branches_of(sources, source)
+    return branches is not None and bool(branches.fields) and not branches.takes_unreadable
+
+
 Where = Callable[[str, str, KeyPath], str]
 """Returns the place of (``"source"`` or ``"metric"``, name, path) as ``file:line``."""
 

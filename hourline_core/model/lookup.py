@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -215,6 +215,11 @@ class Lookup(Declaration):
     def names_in_table(self) -> Mapping[str, str]:
         """By column, its name in the table."""
         return {name: column.column or name for name, column in self.columns.items()}
+
+    @property
+    def key_in_table(self) -> Sequence[str]:
+        """The columns of the key, by their names in the table."""
+        return [self.names_in_table[name] for name in self.key]
 
     @property
     def is_valid_at_times(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hourline_core.errors import did_you_mean
-from hourline_core.model.branches import Where
+from hourline_core.model.branches import Where, misses_tombstones
 from hourline_core.model.lookup import EVENT_TIME, RECORD_KEY, VALID_TO, Lookup
 from hourline_core.model.source import Source
 
@@ -27,6 +27,13 @@ def find_lookup_table_mistakes(
             text = f"got '{named}', which is {sources[named].origin_text}, allowed is a source of a topic"
             yield f"{place}: table: {text}"
             continue
+        if misses_tombstones(sources.values(), sources[named]) and RECORD_KEY in lookup.key_in_table:
+            place = where("lookup", lookup.name, ("key",))
+            yield (
+                f"{place}: key: got '{RECORD_KEY}', and records without a value, which delete rows, do not reach "
+                f"source '{named}': its branch is about fields, which they lack; allowed are fields, or branches about "
+                "`record.key` and `record.headers` alone"
+            )
         for name, text in _find_column_mistakes(lookup, sources[named]):
             yield f"{where('lookup', lookup.name, ('columns', name))}: columns.{name}: {text}"
 
@@ -35,7 +42,6 @@ def _find_column_mistakes(lookup: Lookup, source: Source) -> Iterator[tuple[str,
     # A field may have the name of the event time, unless that is when rows become valid.
     types = {RECORD_KEY: source.key_type, EVENT_TIME: "timestamp"}
     types |= {name: str(field.tree) for name, field in source.fields.items() if name in source.event_fields}
-    types = {name: "string" if text == "json" else text for name, text in types.items()}
     types = {name: "string" if text == "json" else text for name, text in types.items()}
     types |= {EVENT_TIME: "timestamp", VALID_TO: "timestamp"} if lookup.valid_from else {}
     for name, column in lookup.columns.items():

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from hourline_core.errors import did_you_mean
-from hourline_core.model.branches import Where
+from hourline_core.model.branches import Where, misses_tombstones
 from hourline_core.model.expressions import column_names
 from hourline_core.model.join import KEY_TYPES
 from hourline_core.model.names import LONGEST
@@ -57,18 +57,25 @@ def _find_mistakes(source: Source, rows: Table, sources: Mapping[str, Source]) -
     missing = [*find_columns_missing(rows, table)]
     yield from missing
     if not missing:
-        yield from _find_key_mistakes(rows, table)
+        yield from _find_key_mistakes(rows, table, sources)
         if isinstance(rows, Upsert):
             yield from _find_version_mistakes(rows, table)
         yield from _find_clashes(source, rows, table)
 
 
-def _find_key_mistakes(rows: Table, table: Source) -> Iterator[_Mistake]:
+def _find_key_mistakes(rows: Table, table: Source, sources: Mapping[str, Source]) -> Iterator[_Mistake]:
     if rows.is_by_record_key and table.key_type == "binary":
         yield (
             ("key",),
             f"is missing, and the key of a record of source '{table.name}' is binary; allowed are the fields of a key, "
             f"or `key_type: string`, `int` or `long` in '{table.name}'",
+        )
+    if rows.is_by_record_key and misses_tombstones(sources.values(), table):
+        yield (
+            ("key",),
+            f"is missing, and records without a value, which delete rows, do not reach source '{table.name}': its "
+            "branch is about fields, which they lack; allowed are the fields of a key, or branches about `record.key` "
+            "and `record.headers` alone",
         )
     for name in rows.key:
         if (of := str(table.fields[name].tree)) not in KEY_TYPES:

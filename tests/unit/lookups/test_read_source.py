@@ -62,13 +62,14 @@ def declare(root: Path, **declared: Any) -> Project:
             **declared.pop("source", {}),
         }
     )
+    others = [source.model_copy(update={"name": "others", **given}) for given in [declared.pop("other", None)] if given]
     columns = {"product": {"type": "int", "column": "record.key"}, "price": "long"}
     given = {"table": "source:prices", "key": "product", "columns": columns, **declared}
     lookups = {
         "price": Lookup.model_validate({"name": "price", **given}),
         "price_then": Lookup.model_validate({"name": "price_then", "valid_from": "event_time", **given}),
     }
-    return Project(root, Settings(), {"prices": source}, {}, lookups=lookups)
+    return Project(root, Settings(), {one.name: one for one in (source, *others)}, {}, lookups=lookups)
 
 
 class Archive:
@@ -298,6 +299,10 @@ def test_more_rows_than_are_allowed_are_refused(tmp_path: Path) -> None:
             "got the type long, allowed is that of 'record.key', int",
         ),
         ({"source": {"key_type": "binary"}}, "got 'record.key', which is binary in source 'prices', allowed is"),
+        (
+            {"source": {"branch": "price > 0"}, "other": {"branch": "otherwise"}},
+            "key: got 'record.key', and records without a value, which delete rows, do not reach source 'prices'",
+        ),
     ],
 )
 def test_a_column_that_the_source_does_not_have_is_refused(

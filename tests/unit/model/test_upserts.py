@@ -85,6 +85,9 @@ def test_what_cannot_be_an_upsert_is_refused(tmp_path: Path, rows: str, said: st
          "got 'payments', whose `id: payment` lacks the version 'revision': a newer version in the same hour would be"),
         ({"payments": PAYMENTS.replace("key_type: string", ""), "rows": UPSERT.replace("key: payment, ", "")},
          "upsert.key: is missing, and the key of a record of source"),
+        ({"payments": PAYMENTS + "branch: status = 'paid'\n", "rows": UPSERT.replace("key: payment, ", ""),
+          "all": PAYMENTS + "branch: otherwise\n"},
+         "upsert.key: is missing, and records without a value, which delete rows, do not reach source 'payments'"),
         ({"again": UPSERT.replace("of: payments", "of: rows")}, "got 'rows', which is an upsert of 'payments', allowed"),
     ],
 )  # fmt: skip
