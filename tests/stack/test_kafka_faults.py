@@ -167,6 +167,7 @@ def test_the_stream_goes_on_after_all_brokers_were_killed_and_came_back_at_other
 
 
 def test_a_stream_that_was_forbidden_to_read_starts_again_by_itself_when_it_may(running: Running) -> None:
+    running.send()
     running.everything_counts()
     before = running.given_up()
     client = running.cluster.admin()
