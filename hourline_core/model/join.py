@@ -129,7 +129,8 @@ class Join(Declaration):
 
     type: Literal["inner", "left", "full"] = "inner"
     """Which events without a partner become events, too. `inner`: none. `left`: those of `left`. `full`: those of both.
-    The fields of the other source are null in them. They come once the clocks of both sources have passed the interval.
+    The fields of the other source are null in them. They come once the clocks of both sources have passed the interval,
+    or later, when their last partner is taken back.
     """
 
     @property

@@ -81,12 +81,15 @@ def new_rows(inputs: Sequence[Input], after: Sequence[int]) -> list[list[Progres
 
 
 def split_rows(rows: Sequence[ProgressRow], most: int) -> list[ProgressRow]:
-    """The first ``rows`` of progress, whole sequences with at most ``most`` accepted events; at least one sequence."""
+    """The first ``rows`` of progress, whole sequences with at most ``most`` events that are accepted or taken back; at
+    least one sequence.
+    """
     taken: list[ProgressRow] = []
-    accepted = 0
+    events = 0
     for row in rows:
-        if taken and row.sequence != taken[-1].sequence and accepted + row.counts.accepted > most:
+        more = row.counts.accepted + sum(hour.events for hour in row.taken_back)
+        if taken and row.sequence != taken[-1].sequence and events + more > most:
             break
         taken.append(row)
-        accepted += row.counts.accepted
+        events += more
     return taken

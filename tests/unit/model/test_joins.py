@@ -298,7 +298,14 @@ AGAIN = "join: {left: paid, right: order, on: {order_order_id: order_id}, within
 """A join of a left join."""
 
 
-@pytest.mark.parametrize(("also", "own"), [(AGAIN, []), (AGAIN.replace("1h}", "1h, type: full}"), ["unmatched"])])
+@pytest.mark.parametrize(
+    ("also", "own"),
+    [
+        (AGAIN, []),
+        (AGAIN.replace("1h}", "1h, type: full}"), ["unmatched"]),
+        ("join: {left: order, right: paid, on: {order_id: order_order_id}, within: 1h, type: left}\n", ["unmatched"]),
+    ],
+)
 def test_a_join_of_events_that_may_be_taken_back_takes_back_what_it_joins(
     tmp_path: Path, also: str, own: list[str]
 ) -> None:

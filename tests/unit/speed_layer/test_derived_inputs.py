@@ -1,5 +1,6 @@
 """The tables of a join's inputs must be those that were joined, and reach as far."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,12 +10,14 @@ import pytest
 from hourline_core.errors import SourceError
 from hourline_core.ledger.layout import EVENT_SCHEMA, Layout
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
+from hourline_core.ledger.progress_rows import ProgressRow, RecordCounts, TakenBack
 from hourline_core.model import load_project
 from hourline_core.storage.creation import open_or_create
-from speed_layer.derived.inputs import Input, new_rows, open_inputs, refuse_other_inputs
+from speed_layer.derived.inputs import Input, new_rows, open_inputs, refuse_other_inputs, split_rows
 from tests.support.project_files import write_project
 
 PAID: Any = SimpleNamespace(name="paid")
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def table_of(name: str, id: str, sequence: int) -> Input:
@@ -49,6 +52,16 @@ def test_other_tables_of_an_input_are_refused() -> None:
     inputs = [table_of("orders", "orders", 5), table_of("payments", "another", 9)]
     with pytest.raises(SourceError, match="the tables of source 'payments' are others than those"):
         refuse_other_inputs(PAID, progress_of_join(orders=5, payments=5), inputs)
+
+
+def test_events_that_are_taken_back_count_for_the_size_of_a_micro_batch() -> None:
+    rows = [
+        ProgressRow(
+            sequence, "id", "a", (), RecordCounts(), (), (), NOON, NOON, NOON, taken_back=(TakenBack(NOON, 40),)
+        )
+        for sequence in (1, 2, 3)
+    ]  # fmt: skip
+    assert [row.sequence for row in split_rows(rows, 100)] == [1, 2]
 
 
 def test_both_sides_of_a_self_join_have_the_same_new_rows_whenever_its_input_commits() -> None:

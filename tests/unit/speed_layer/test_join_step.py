@@ -31,3 +31,22 @@ def test_its_hour_has_new_rows_and_partners_near_it(tmp_path: Path) -> None:
     assert (left.up_to, left.new.spans, len(left.new.slices)) == (4, [(TEN, TEN)], 1)
     assert right.near.spans == [(TEN - HOUR, TEN)]
     assert len(right.near.slices) == 2
+
+
+def test_of_both_outer_sides_all_partners_are_read_in_whatever_hours_they_are(tmp_path: Path) -> None:
+    """A partner that is gone is counted, too, so it must be held."""
+    side = SidePlan("a", "a", "", {}, {}, {}, {}, ["k"], None, None, {}, id_taken_back="row")
+    plan = JoinPlan((side, side), [], HOUR, 2 * HOUR, (True, True))
+    inputs = []
+    for name in "lr":
+        row = {"hour": [TEN + hour * HOUR for hour in range(-8, 8)], "sequence": [1] * 16}
+        write_deltalake(tmp_path / name, pa.table(row))
+        inputs.append(Input(cast(Any, None), cast(Any, None), DeltaTable(tmp_path / name)))
+    back = ProgressRow(
+        2, "id", "a", (), RecordCounts(), (), (), TEN, TEN, TEN, taken_back=(TakenBack(TEN, 1),)
+    )  # fmt: skip
+    passed = Passed(TEN + 9 * HOUR, TEN + 9 * HOUR)
+    left, right = plan_step(plan, inputs, [[back], []], [1, 1], passed)
+    assert (left.new.spans, left.near.spans) == ([(TEN, TEN)], [])
+    assert right.near.spans == [(TEN - HOUR, TEN + 2 * HOUR)]
+    assert left.far.spans == [(TEN - 3 * HOUR, TEN + 3 * HOUR)]
