@@ -10,18 +10,30 @@ from hourline_core.errors import did_you_mean
 from hourline_core.model import Source
 from hourline_core.model.field_types import SPARK_TYPES
 from hourline_core.model.joined_sources import find_other_types
-from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, RECORD, visible_name
+from hourline_core.model.scratch_columns import (
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    RECORD,
+    TOPIC,
+    visible_name,
+)
+from hourline_core.sql.literals import identifier
 
 _NAMES = {spark_type: name for name, spark_type in SPARK_TYPES.items() if name != "json"}
 """By type of Spark, the name that a field is declared with."""
 
 
 def translate_input(source: Source, text: str) -> Native | None:
-    """``text``, over the events of an input, in DuckDB's SQL. None: only Spark computes it, or it needs a lookup. What
-    an event finds there may change, and the pairs would not.
+    """``text``, over the events of an input, in DuckDB's SQL. None: only Spark computes it, it names the record's place
+    in its topic, or it needs a lookup. What an event finds there may change, and the pairs would not.
     """
     native = translate(source, text)
-    return native if native and native_lookups(source, [native.sql]) == [] else None
+    if native is None or any(identifier(name) in native.sql for name in (TOPIC, PARTITION, OFFSET, PLACE)):
+        return None
+    return native if native_lookups(source, [native.sql]) == [] else None
 
 
 def translate_key(source: Source, text: str) -> Native | None:

@@ -101,9 +101,10 @@ def test_an_element_of_an_array_is_in_a_key_an_id_and_a_condition(tmp_path: Path
     assert not list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))
 
 
-def test_an_input_that_is_both_sides_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ["id: md5(email)", "where: _hourline_topic = 'a'", "where: _hourline_place = 0"])
+def test_an_input_that_is_both_sides_is_told_once(tmp_path: Path, setting: str) -> None:
     joined = "join: {left: orders, right: {source: orders, as: next}, on: email, within: 1h}\n"
-    orders = ORDERS + "id: md5(email)\n"
+    orders = ORDERS + f"{setting}\n"
     files = {"hourline.yaml": "", "sources/orders.yaml": orders, "sources/pairs.yaml": joined}
     found = list(find_unfit_inputs(load_project(write_project(tmp_path, files)).sources["pairs"]))
     assert [place for place, _ in found] == [("left",)]
