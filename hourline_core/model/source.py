@@ -219,7 +219,7 @@ class Source(Declaration):
     @property
     def takes_back(self) -> bool:
         """Whether events may be taken back. In a left or full join, a partner may come or go. A late event may
-        replace the row of a snapshot, and a newer version that of an upsert. What is joined of these goes with them. An
+        replace the row of a snapshot, and a newer version that of an upsert. Pairs of such events go with them. An
         event whose ``id`` comes again in its hour was taken back then, and does not count.
         """
         if self.join:

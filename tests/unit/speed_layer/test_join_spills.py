@@ -11,27 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model.join import JOINED_ROW, UNMATCHED
-from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE
+from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, SEQUENCE
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.read_events import ADDRESS
 from speed_layer.joins.difference import DifferenceJoiner
 from speed_layer.joins.join_rows import Joiner
 from speed_layer.joins.plan import JoinPlan, SidePlan
+from tests.unit.speed_layer.test_join_rows import COLUMNS
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 EVENTS, AT_ONCE = 200_000, 20_000
-COLUMNS: dict[str, Any] = {
-    SEQUENCE: pa.int64(),
-    EVENT_TIME: TIMESTAMP,
-    DUPLICATE: pa.bool_(),
-    HOUR: TIMESTAMP,
-    **dict(zip(ADDRESS, (pa.string(), pa.int32(), pa.int64(), pa.int32()), strict=True)),
-    "k": pa.int64(),
-    "text": pa.string(),
-}
 
 
 @dataclass
@@ -64,21 +55,21 @@ class Held:
                 ADDRESS[0]: ["topic"] * AT_ONCE,
                 ADDRESS[2]: numbers,
                 "k": numbers,
-                "text": [f"the text of the event {number:09d}" for number in numbers],
+                "i": [f"the text of the event {number:09d}" for number in numbers],
             }
             yield pa.table({name: pa.array(values[name]).cast(of) for name, of in COLUMNS.items()})
 
 
 def side(name: str, *, taken_back: bool) -> SidePlan:
     columns = {column: column for column in COLUMNS}
-    fields = {f"{name}_k": "k", f"{name}_text": "text"}
-    return SidePlan(name, name, "", {}, columns, columns, COLUMNS, ["k"], None, None, fields, None, '"text"' if taken_back else None)  # fmt: skip
+    fields = {f"{name}_k": "k", f"{name}_i": "i"}
+    return SidePlan(name, name, "", {}, columns, columns, COLUMNS, ["k"], None, None, fields, None, '"i"' if taken_back else None)  # fmt: skip
 
 
 @pytest.mark.parametrize("taken_back", [False, True])
 def test_what_does_not_fit_into_memory_is_joined_from_files(tmp_path: Path, taken_back: bool) -> None:
     """Half of the events of each side have a partner. DuckDB has 72 MB for them and for what it makes of them."""
-    fields = ["l_k", "l_text", "r_k", "r_text", *([JOINED_ROW] if taken_back else []), UNMATCHED]
+    fields = ["l_k", "l_i", "r_k", "r_i", *([JOINED_ROW] if taken_back else []), UNMATCHED]
     plan = JoinPlan(
         (side("l", taken_back=taken_back), side("r", taken_back=False)), fields, DAY, DAY, outer=(True, False)
     )
