@@ -13,8 +13,8 @@ with.
   in one hour. Some are repeated, and must be recognised. Then `hourline up`, until a query shows a record that was sent
   in the meantime.
 - `hourline recompute` of one hour of 200,000 events, out of a day of them, until it has ended.
-- `hourline recompute` of one hour of 500 events, which needs no Spark. It has a goal in seconds instead of a peer. It
-  is also compared with the same of a metric with expressions that only Spark evaluates.
+- `hourline recompute` of one hour of 500 events, which needs no Spark. It has a goal in seconds instead of a peer. If
+  the table has a row "to one that needs Spark", the peer there is the same with expressions that only Spark evaluates.
 
 Times are wall times from the start of a process; the subjects take turns. Queries run after a commit of the speed
 layer, so they take no time from it. The answers are checked before a time counts.
