@@ -8,9 +8,9 @@ A partition is a day, or a month for a long history. Each one whose first day li
 Open hours are left out and named in the log. The hourly run recomputes them once they have closed. If a partition has
 no hour to recompute, its tasks are skipped.
 
-A job has 24 hours, or more if they have few events. Between two jobs the hourly run has its turn. A backfill that was
-interrupted goes on where it was. The DAGs have no other runs: `<project>.recompute_range` takes any range of hours, and
-starts Spark once for all of them.
+A job has 24 hours, more if they have few events, and fewer if they have many or `batch.hours_per_job` says so. Between
+two jobs the hourly run has its turn. A backfill that was interrupted goes on where it was. The DAGs have no other runs:
+`<project>.recompute_range` takes any range of hours, and starts Spark once for all of them.
 """
 
 from collections.abc import Callable

@@ -3,8 +3,9 @@
 Open hours are left out and named in the log, unless `include_open` is true. If the range has no hour to recompute, the
 tasks are skipped.
 
-Spark starts once for the whole range. A job has 24 hours, or more if they have few events. Between two jobs the hourly
-run has its turn. A run that was interrupted goes on where it was.
+Spark starts once for the whole range. A job has 24 hours, more if they have few events, and fewer if they have many or
+`batch.hours_per_job` says so. Between two jobs the hourly run has its turn. A run that was interrupted goes on where it
+was.
 """
 
 from typing import Any
