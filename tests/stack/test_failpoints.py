@@ -13,7 +13,7 @@ from tests.support.stack_project import StackProject
 pytestmark = pytest.mark.heavy
 
 
-# test_backfill.py kills it once.
+# In CI, tests/protocol/test_failpoints.py kills it there without Spark, and test_airflow_backfill.py kills a backfill.
 @pytest.mark.long
 @pytest.mark.parametrize("native", [True, False])
 def test_a_recompute_killed_where_it_publishes(
@@ -33,7 +33,7 @@ def test_a_recompute_killed_where_it_publishes(
     assert project.check() > 100
 
 
-# test_merge.py and test_word_count.py kill it at the archive and at progress.
+# In CI, test_merge.py kills it before progress, and tests/protocol/test_failpoints.py after each commit, without Spark.
 @pytest.mark.parametrize(
     "places",
     [

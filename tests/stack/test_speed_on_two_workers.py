@@ -15,7 +15,7 @@ from tests.support.task_losses import count_finished, count_lost_tasks, kill_unt
 from tests.support.tasks_with_failpoint import PLACE, SUM, run_tasks
 
 pytestmark = pytest.mark.long
-"""In CI, test_struck_folds.py kills an executor, and test_failpoints_in_tasks.py a task of the speed layer."""
+"""In CI, test_struck_folds.py kills a worker of a recompute, and test_failpoints_in_tasks.py a task of the speed layer."""
 
 
 @pytest.fixture(scope="module")

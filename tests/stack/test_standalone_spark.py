@@ -16,7 +16,7 @@ from tests.support.standalone_spark import standalone_spark
 pytestmark = pytest.mark.heavy
 
 
-@pytest.mark.long  # test_struck_folds.py recomputes on such a Spark of two workers, one of which is killed
+@pytest.mark.long  # No test of CI has such a Spark. test_struck_folds.py recomputes by tasks of a local one.
 def test_a_recompute_on_a_standalone_spark_gives_the_same_answers(
     finished_project: StackProject, tmp_path: Path
 ) -> None:

@@ -45,7 +45,6 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone
         yield spark
 
 
-@pytest.mark.long
 def test_a_worker_killed_in_mid_fold_changes_nothing(project: StackProject) -> None:
     assert recompute(project, "worker").process.returncode == 0
     assert lost_tasks(project) == 1
@@ -64,13 +63,13 @@ def test_a_task_that_is_lost_for_good_ends_the_recompute_in_one_sentence(
     check_recomputed_after(project)
 
 
-@pytest.mark.long  # test_backfill.py kills a recompute that has folded and published a part
+@pytest.mark.long  # tests/protocol/test_failpoints.py kills a publication at each step, without Spark
 def test_a_recompute_killed_in_mid_fold_publishes_nothing(project: StackProject) -> None:
     assert recompute(project, "driver").process.returncode == -signal.SIGKILL
     check_recomputed_after(project)
 
 
-@pytest.mark.long  # test_killed_python_worker.py and test_failpoints_in_tasks.py kill what folds.
+@pytest.mark.long  # In CI, a worker of a local Spark is killed, above.
 def test_an_executor_killed_in_mid_fold_changes_nothing(
     project: StackProject, two_workers: StandaloneSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
