@@ -1,4 +1,4 @@
-"""``reset``: reads a source from another position, or computes a metric again."""
+"""``reset``: reads a source from another position, makes a derived one anew, or computes a metric again."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hourline.cli.chosen_hours import note_pending
-from hourline.cli.declared_names import DeclaredName, find_declared, refuse_derived
+from hourline.cli.declared_names import DeclaredName, find_declared
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say, say_table
 from hourline_core.errors import UsageError
@@ -19,7 +19,7 @@ from hourline_core.runtime.lease import lease
 
 if TYPE_CHECKING:
     from hourline_core.model import Project
-    from speed_layer.reset import MetricReset, SourceReset, Target
+    from speed_layer.reset import DerivedReset, MetricReset, SourceReset, Target
 
 _OFFSET = re.compile(r"(?:(?P<topic>[A-Za-z0-9._-]+):)?(?P<partition>\d+)=(?P<offset>\d+)", re.ASCII)
 
@@ -39,15 +39,21 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Reset the position of a source, or compute a metric again. No record is counted twice."""
+    """Reset the position of a source, make a derived source anew, or compute a metric again. No record is counted
+    twice.
+    """
     declared = load(project, workspace)
     kind, name = find_declared(declared, name)
     if kind == "metric" and to is not None:
         raise UsageError(
             "--to is for sources only; a metric is computed again from all archived events: leave --to out"
         )
-    if kind == "source":
-        refuse_derived(declared.sources[name], "reset an input of it, and what that brings anew is read")
+    is_derived = kind == "source" and declared.sources[name].is_derived
+    if is_derived and to is not None:
+        raise UsageError(
+            f"--to is for sources of topics only; source '{name}' is {declared.sources[name].origin_text}, and is made "
+            "anew from all of their events: leave --to out"
+        )
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError(
@@ -55,7 +61,13 @@ def reset(
         )
     with ExitStack() as held:
         held.enter_context(lease(declared.workspace, "speed"))
-        planned = _plan_source(declared, name, target, held) if kind == "source" else _plan_metric(declared, name, held)
+        planned: MetricReset | DerivedReset | SourceReset
+        if kind == "metric":
+            planned = _plan_metric(declared, name, held)
+        elif is_derived:
+            planned = _plan_derived(declared, name, held)
+        else:
+            planned = _plan_source(declared, name, target, held)
         say_table(["touches", "how"], planned.touched)
         if dry_run:
             note("nothing was changed")
@@ -64,7 +76,9 @@ def reset(
             note("nothing was changed")
             raise typer.Exit(1)
         sequence = planned.apply(wall_clock())
-    after = "`hourline up` reads on from there" if kind == "source" else "`hourline recompute` computes its hours again"
+    after = "`hourline recompute` computes its hours again" if kind == "metric" else "`hourline up` reads on from there"
+    if is_derived:
+        after = "`hourline up` makes its events anew, and `hourline recompute` their results"
     say(f"{kind} '{name}' was reset, as sequence {sequence}; {after}")
     if kind == "metric":
         note_pending(declared)
@@ -86,6 +100,13 @@ def _plan_source(project: "Project", name: str, target: "Target", held: ExitStac
         note(f"{skipped:,} offset(s) are skipped: their records are in no result until another reset goes back")
     say("")
     return planned
+
+
+def _plan_derived(project: "Project", name: str, held: ExitStack) -> "DerivedReset":
+    from speed_layer.reset import DerivedReset
+
+    held.enter_context(lease(project.workspace, "batch"))
+    return DerivedReset(project, project.sources[name])
 
 
 def _plan_metric(project: "Project", name: str, held: ExitStack) -> "MetricReset":

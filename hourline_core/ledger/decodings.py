@@ -19,6 +19,8 @@ from hourline_core.storage.commits import commit_properties, durable_step
 from hourline_core.storage.open_tables import OpenTables
 
 _DECODINGS = "hourline.decodings"
+_RESET = "hourline.reset"
+"""The property that says that a reset deletes the events of a derived source. Empty: none does."""
 
 
 @dataclass(frozen=True)
@@ -60,30 +62,58 @@ def note_decoding(events: DeltaTable, now: Decoding, sequence: int, moment: date
         return
     if not known and sequence > 1:
         known = [UsedDecoding("", now.declared, raw=False)]
-    used = [*known, UsedDecoding(now.hash, now.declared, now.raw, moment, sequence)]
-    text = json.dumps(
+    _set_properties(events, {_DECODINGS: _as_text([*known, _used(now, sequence, moment)])})
+
+
+def begin_reset(events: DeltaTable) -> None:
+    """Record that a reset deletes the ``events`` of a derived source. Until ``end_reset``, they are refused. Raises
+    ConflictError as ``note_decoding`` does.
+    """
+    _set_properties(events, {_RESET: "begun"})
+
+
+def end_reset(events: DeltaTable, now: Decoding, sequence: int, moment: datetime) -> None:
+    """Record that ``events`` are deleted, and that those from ``sequence`` on are made by the decoding ``now``. Errors
+    and ``moment`` are as in ``note_decoding``.
+    """
+    _set_properties(events, {_DECODINGS: _as_text([_used(now, sequence, moment)]), _RESET: ""})
+
+
+def _used(now: Decoding, sequence: int, moment: datetime) -> UsedDecoding:
+    return UsedDecoding(now.hash, now.declared, now.raw, moment, sequence)
+
+
+def _as_text(used: Iterable[UsedDecoding]) -> str:
+    return json.dumps(
         [{**vars(one), "since": None if one.since is None else one.since.isoformat()} for one in used], sort_keys=True
     )
+
+
+def _set_properties(events: DeltaTable, properties: dict[str, str]) -> None:
     with durable_step("widen", events):
         events.alter.set_table_properties(
-            {_DECODINGS: text},
-            raise_if_not_exists=False,  # Hourline's own property
+            properties,
+            raise_if_not_exists=False,  # Hourline's own properties
             commit_properties=commit_properties({WIDENED: "decodings"}),
         )
 
 
 def refuse_other_derivation(events: DeltaTable, source: Source) -> None:
     """Raise SourceError if the archived ``events`` of a derived source were made by another declaration, of it or of
-    its inputs. They are not those of today's.
+    its inputs, or a reset has not deleted all of them. They are not those of today's.
     """
-    used = read_decodings(events) if source.is_derived else []
+    if not source.is_derived:
+        return
+    if events.metadata().configuration.get(_RESET):
+        raise SourceError(
+            f"a reset of source '{source.name}' was interrupted; let it finish: `hourline reset {source.name}`"
+        )
+    used = read_decodings(events)
     if used and (changed := find_other_derivation(used[-1], decoding_of(source))):
-        anew = "both inputs are joined" if source.join else "its input is read"
         raise SourceError(
             f"source '{source.name}' is {source.origin_text} in another way than the events in its archive were made: "
-            f"changed is {', '.join(changed)}; declare that again as it was, or give the source another name: under "
-            f"this, {anew} "
-            "anew from the beginning"
+            f"changed is {', '.join(changed)}; declare that again as it was, or let all of its events be made anew: "
+            f"`hourline reset {source.name}`"
         )
 
 

@@ -130,11 +130,12 @@ class Progress:
         """How far a topic was read. A topic that was deleted and recreated has another id, and begins again."""
         return self.readings([topic_id])[topic_id]
 
-    def readings(self, topic_ids: Collection[str]) -> dict[str, Reading]:
-        """How far topics were read, by their ids."""
+    def readings(self, topic_ids: Collection[str], up_to: int | None = None) -> dict[str, Reading]:
+        """How far topics were read, by their ids. ``up_to``: when that was the last sequence; None: now."""
         if not topic_ids:
             return {}
-        rows = self.table.to_pyarrow_table(columns=["sequence", "topic_id", "offsets", "position"])
+        then = None if up_to is None else [("sequence", "<=", up_to)]
+        rows = self.table.to_pyarrow_table(columns=["sequence", "topic_id", "offsets", "position"], filters=then)
         return {topic_id: reading_of(rows, topic_id) for topic_id in topic_ids}
 
     def last_read(self) -> LastRead:
@@ -202,6 +203,12 @@ class Progress:
         writers += [_METRIC_RESET] if of_metric else []
         writers += [_GAP] if any(row.gaps for row in rows) else []
         commits.append(self.table, to_arrow(rows), {"reset": sequence}, writers, sequence, written)
+
+    def begin_anew(self, row: ProgressRow, written: Mapping[str, int]) -> None:
+        """Replace all rows by that of a reset of a derived source. Otherwise like ``finish``."""
+        add_columns(self.table, PROGRESS_SCHEMA)
+        writers, sequence = [SPEED_WRITER, _METRIC_RESET], row.sequence
+        commits.overwrite(self.table, to_arrow([row]), None, {"reset": sequence}, written, writers, sequence)
 
     def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:
         """Replace the rows above ``after``, up to ``up_to``, by ``rows``, each with the clocks of partitions that its

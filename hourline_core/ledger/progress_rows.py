@@ -4,7 +4,7 @@ There is one for each topic of each finished micro-batch of a source, and of eac
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -192,13 +192,21 @@ class ProgressRow:
         )
 
     @classmethod
-    def of_metric_reset(cls, last: "ProgressRow", sequence: int, metric: str, moment: datetime) -> "ProgressRow":
-        """A reset of ``metric``, whose tiles count from the next sequence on. ``last`` is the row before it."""
+    def of_metric_reset(
+        cls, last: "ProgressRow", sequence: int, reset: Collection[str], moment: datetime
+    ) -> "ProgressRow":
+        """A reset of some metrics, whose tiles count from the next sequence on. ``last`` is the row before it."""
         metrics = tuple(
-            replace(written, complete_from=sequence + 1) if written.metric == metric else written
+            replace(written, complete_from=sequence + 1) if written.metric in reset else written
             for written in last.metrics
         )
         return replace(last.without_records(sequence, last.source_clock, moment), metrics=metrics)
+
+    @classmethod
+    def of_derived_reset(cls, last: "ProgressRow", sequence: int, moment: datetime) -> "ProgressRow":
+        """The first row of a derived source that is made anew. ``last`` is the row before it."""
+        begun = last.without_records(sequence, SourceClock(), moment)
+        return replace(begun, topic_id=None, topic=None, cluster=None)
 
     def without_records(self, sequence: int, clock: SourceClock, moment: datetime) -> "ProgressRow":
         """A row after this one that reads nothing, at ``clock``."""

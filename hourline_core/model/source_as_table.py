@@ -6,6 +6,7 @@ from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where, misses_tombstones
 from hourline_core.model.lookup import EVENT_TIME, RECORD_KEY, VALID_TO, Lookup
 from hourline_core.model.source import Source
+from hourline_core.model.table_sources import describe_lost_updates
 
 
 def find_lookup_table_mistakes(
@@ -34,6 +35,8 @@ def find_lookup_table_mistakes(
                 f"source '{named}': its branch is about fields, which they lack; allowed are fields, or branches about "
                 "`record.key` and `record.headers` alone"
             )
+        if text := describe_lost_updates(sources[named], lookup.key_in_table):
+            yield f"{where('lookup', lookup.name, ('table',))}: table: {text}"
         for name, text in _find_column_mistakes(lookup, sources[named]):
             yield f"{where('lookup', lookup.name, ('columns', name))}: columns.{name}: {text}"
 

@@ -1,11 +1,12 @@
 """Finds the snapshots and upserts that cannot be."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.branches import Where, misses_tombstones
 from hourline_core.model.expressions import column_names
 from hourline_core.model.join import KEY_TYPES
+from hourline_core.model.lookup import RECORD_KEY
 from hourline_core.model.names import LONGEST
 from hourline_core.model.snapshot import SNAPSHOT_ROW, SNAPSHOT_TIME
 from hourline_core.model.source import Source
@@ -43,6 +44,20 @@ def has_rows(rows: Table, table: Source) -> bool:
     return has_key and not table.is_derived and not [*find_columns_missing(rows, table)]
 
 
+def describe_lost_updates(table: Source, key: Sequence[str]) -> str:
+    """Why a ``table`` with this ``key`` would lack newer rows of a key: the ``id`` of its source is the same for all of
+    them. Empty: it is not.
+    """
+    of_key, fields = ({name.casefold() for name in names} for names in (key, (*table.fields, "record")))
+    named = _names_in(table.id or "", table) & fields
+    if not named or not (named <= of_key or (table.id or "").casefold() in of_key):
+        return ""
+    return (
+        f"got '{table.name}', whose `id: {table.id}` is the same for all rows of a key: a newer row in the same hour "
+        f"would be a duplicate; leave `id` out in '{table.name}', or add to it a field that changes with each row"
+    )
+
+
 def _find_mistakes(source: Source, rows: Table, sources: Mapping[str, Source]) -> Iterator[_Mistake]:
     if rows.of not in sources:
         yield ("of",), f"got '{rows.of}', which is no source of this project{did_you_mean(rows.of, sources)}"
@@ -60,6 +75,8 @@ def _find_mistakes(source: Source, rows: Table, sources: Mapping[str, Source]) -
         yield from _find_key_mistakes(rows, table, sources)
         if isinstance(rows, Upsert):
             yield from _find_version_mistakes(rows, table)
+        elif text := describe_lost_updates(table, rows.key or (RECORD_KEY,)):
+            yield ("of",), text
         yield from _find_clashes(source, rows, table)
 
 

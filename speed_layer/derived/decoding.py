@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from hourline_core.errors import SourceError
 from hourline_core.ledger.decode_records import needs_no_spark
 from hourline_core.ledger.decodings import ArchiveDecodings
-from hourline_core.model import Source
+from hourline_core.ledger.open_progress import find_progress
+from hourline_core.model import Project, Source
 from hourline_core.model.decoding import Decoding, decides_otherwise
+from speed_layer.derived.inputs import Input
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,15 @@ class DecodedAnew:
     """The decodings of these declarations."""
     up_to: int
     """The last sequence that may have some."""
-    keeps_rejected: bool
-    """Whether those that are rejected now are read all the same. They were read before, so others have met them."""
+    kept_up_to: int
+    """Up to this sequence, those that are rejected now are read all the same: others have met them. 0: none are."""
 
 
-def plan_decoding(derived: Source, source: Source, decodings: ArchiveDecodings) -> DecodedAnew | None:
-    """How tasks decode the events of other declarations, as long as these have other fields alone. Another event time
-    would be in other hours. Raises SourceError.
+def plan_decoding(project: Project, derived: Source, read: Input) -> DecodedAnew | None:
+    """How tasks decode the events of other declarations of an input, as long as these have other fields alone. Another
+    event time would be in other hours. Raises SourceError.
     """
+    source, decodings = read.source, ArchiveDecodings.of(read.events, read.source)
     others = decodings.others
     if not others:
         return None
@@ -42,4 +46,14 @@ def plan_decoding(derived: Source, source: Source, decodings: ArchiveDecodings) 
             "another name, and read that"
         )
     ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
-    return DecodedAnew(source, others, max(ends, default=0), keeps_rejected=derived.takes_back)
+    kept_up_to = _read_before(project, derived, read, decodings.used[-1].since) if derived.takes_back else 0
+    return DecodedAnew(source, others, max(ends, default=0), kept_up_to)
+
+
+def _read_before(project: Project, derived: Source, read: Input, since: datetime | None) -> int:
+    """The sequence up to which ``derived`` had read an input when its declaration of now began (UTC)."""
+    progress = find_progress(project, derived)
+    sequence = progress.sequence_at(since) if progress and since else None
+    if progress is None or sequence is None:
+        return 0
+    return progress.readings([read.topic_id], sequence)[read.topic_id].next_offsets.get(0, 1) - 1

@@ -123,8 +123,9 @@ def _read_old(
         old = rows.filter(is_old)
         decoded = decoder.of_events(old.select(ARCHIVED.names), 0, anew.up_to)
         gone = decoded["hour"].is_null()
-        if anew.keeps_rejected:
-            yield old.filter(gone).select(list(columns.values())).rename_columns(list(columns))
+        if anew.kept_up_to:
+            kept = pc.and_(gone, pc.less_equal(old[columns[SEQUENCE]], anew.kept_up_to))
+            yield old.filter(kept).select(list(columns.values())).rename_columns(list(columns))
         decoded = decoded.filter(pc.invert(gone))
         yield pa.table({name: decoded[names[name]].cast(plan.types[name]) for name in columns})
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from hourline_core.compute.derived_inputs import find_unfit_inputs, translate_input, translate_key
 from hourline_core.errors import DeclarationError
-from hourline_core.ledger.decodings import ArchiveDecodings
-from hourline_core.ledger.layout import Layout, archived_names
+from hourline_core.ledger.layout import archived_names
 from hourline_core.model import Project, Source
 from hourline_core.model.join import JoinSide
 from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, SEQUENCE
@@ -84,19 +83,19 @@ def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> Join
     which events of an input count. Raises SourceError if an archive has events that another declaration has made.
     """
     assert source.join, "it is joined"
-    layout, join = Layout.of(project), source.join
+    join = source.join
     for _, mistake in find_unfit_inputs(source):
         raise DeclarationError(f"source '{source.name}' cannot be joined: {mistake}")
     keys = ([*join.on], [*join.on.values()])
     left, right = (
-        _plan_side(layout, source, declared, one, key, addressed=outer or source.takes_back or len(join.inputs) == 1)
+        _plan_side(project, source, declared, one, key, addressed=outer or source.takes_back or len(join.inputs) == 1)
         for declared, one, key, outer in zip(join.sides, inputs, keys, join.outer, strict=True)
     )
     return JoinPlan((left, right), source.event_fields, join.within.before, join.within.after, join.outer)
 
 
 def _plan_side(
-    layout: Layout, joined: Source, declared: JoinSide, side: Input, key: Sequence[str], *, addressed: bool
+    project: Project, joined: Source, declared: JoinSide, side: Input, key: Sequence[str], *, addressed: bool
 ) -> SidePlan:
     source = side.source
     there = pa.schema(side.events.schema().to_arrow())
@@ -112,7 +111,7 @@ def _plan_side(
         source.name,
         declared.name,
         side.events.table_uri,
-        layout.storage_options,
+        project.settings.storage_options,
         columns,
         identity_columns,
         {name: there.field(stored).type for name, stored in {**columns, **identity_columns}.items()},
@@ -120,7 +119,7 @@ def _plan_side(
         identity,
         _translate(source, source.where),
         {event_time: EVENT_TIME, **dict(zip(names, source.event_fields, strict=True))},
-        plan_decoding(joined, source, ArchiveDecodings.of(side.events, source)),
+        plan_decoding(project, joined, side),
         _translate(source, source.id) if source.takes_back else None,
     )
 

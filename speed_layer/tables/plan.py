@@ -9,7 +9,6 @@ from deltalake import DeltaTable
 
 from hourline_core.compute.derived_inputs import find_unfit_deletion, translate_input
 from hourline_core.errors import DeclarationError
-from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import Layout, archived_names
 from hourline_core.model import Project, Source
 from hourline_core.model.scratch_columns import DUPLICATE, EVENT_TIME, HOUR, RECORD, SEQUENCE
@@ -76,11 +75,10 @@ def plan_table(project: Project, source: Source, rows: Table, table: Input) -> T
     deleted = native and native.sql
     needed = {name for name in (EVENT_TIME, *of.event_fields) if identifier(name) in (deleted or "")}
     own = [HOUR, SEQUENCE, EVENT_TIME, DUPLICATE, *ADDRESS, *([RECORD] if rows.is_by_record_key else [])]
-    decodings = ArchiveDecodings.of(table.events, of)
     columns = [*own, *sorted({*rows.deciding_fields, *needed} - {*own})]
     return TablePlan(
         source=of.name,
-        table=columns_of(layout, of, table.events, columns, plan_decoding(source, of, decodings)),
+        table=columns_of(layout, of, table.events, columns, plan_decoding(project, source, table)),
         rejected=layout.rejected(of),
         ahead=of.ahead,
         earliest=of.first_time,

@@ -98,6 +98,9 @@ def test_what_cannot_be_a_snapshot_is_refused(tmp_path: Path, rows: str, said: s
     ("changed", "said"),
     [
         ({"orders": ORDERS.replace("key_type: string", "")}, "snapshot.key: is missing, and the key of a record of source"),
+        ({"orders": ORDERS + "id: cast(customer AS string)\n", "rows": OPEN.replace("columns", "key: customer, columns")},
+         "snapshot.of: got 'orders', whose `id: cast(customer AS string)` is the same for all rows of a key: a newer row"),
+        ({"orders": ORDERS + "id: record.key\n"}, "snapshot.of: got 'orders', whose `id: record.key` is the same for all"),
         ({"orders": ORDERS + "explode: {part: note}\n"}, "which explodes its records; allowed is a source without"),
         ({"rows": OPEN.replace("status, amount", "snapshot_row"), "orders": ORDERS.replace("note:", "snapshot_row:")},
          "would both be 'snapshot_row'"),

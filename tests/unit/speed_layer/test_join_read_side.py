@@ -33,9 +33,9 @@ class RejectsTheSecond:
         )
 
 
-@pytest.mark.parametrize(("keeps", "amounts"), [(False, {1: 9, 3: 9, 4: 7}), (True, {1: 9, 2: 7, 3: 9, 4: 7})])
-def test_an_event_that_is_rejected_now_stays_a_partner_in_a_left_join_alone(
-    keeps: bool, amounts: dict[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kept_up_to", "amounts"), [(1, {1: 9, 3: 9, 4: 7}), (2, {1: 9, 2: 7, 3: 9, 4: 7})])
+def test_an_event_that_is_rejected_now_stays_a_partner_where_it_was_one(
+    kept_up_to: int, amounts: dict[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_events, "RecordDecoder", RejectsTheSecond)
     monkeypatch.setattr(
@@ -47,7 +47,7 @@ def test_an_event_that_is_rejected_now_stays_a_partner_in_a_left_join_alone(
     pq.write_table(pa.table(rows), tmp_path / "f.parquet")
     columns = {HOUR: "hour", SEQUENCE: "sequence", "amount": "amount"}
     types = {HOUR: ARCHIVED.field("hour").type, SEQUENCE: pa.int64(), "amount": pa.int64()}
-    anew = DecodedAnew(cast(Any, None), cast(Any, [SimpleNamespace(hash="before")]), 9, keeps)
+    anew = DecodedAnew(cast(Any, None), cast(Any, [SimpleNamespace(hash="before")]), 9, kept_up_to)
     plan = SidePlan("a", "a", str(tmp_path), {}, columns, {}, types, ["amount"], None, None, {}, anew)
     files = SimpleNamespace(slices=[FileSlice("f.parquet", 0, 4)], old={"f.parquet"}, spans=[(AT, AT)])
     side = ArchivedSide(plan, cast(Any, SimpleNamespace(far=files, after=9)))

@@ -104,7 +104,7 @@ class KnownProgress(Progress):
         self._reading = reading
         self._counts = counts
 
-    def readings(self, topic_ids: Collection[str]) -> dict[str, Reading]:
+    def readings(self, topic_ids: Collection[str], up_to: int | None = None) -> dict[str, Reading]:
         return dict.fromkeys(topic_ids, self._reading)
 
     def total(self, count: str) -> int:

@@ -1,6 +1,7 @@
 """Mistakes in the declaration of a lookup."""
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -78,6 +79,37 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password(
         load_project(write_project(tmp_path, files))
     assert allowed in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "of", "said"),
+    [
+        (
+            "tail",
+            "id: upper(tail)",
+            "1: table: got 'flights', whose `id: upper(tail)` is the same for all rows of a key: ",
+        ),
+        ("tail", "id: concat(tail, cast(at AS string))", ""),
+        (
+            "record.key",
+            "key_type: string\nid: record.key",
+            "1: table: got 'flights', whose `id: record.key` is the same",
+        ),
+        ("record.key", "key_type: string\nid: concat(record.key, record.timestamp)", ""),
+        ("record.key", "key_type: string\nid: tail", ""),
+    ],
+)
+def test_an_id_that_leaves_out_newer_rows_of_a_table_is_refused(key: str, of: str, said: str, tmp_path: Path) -> None:
+    column = f"{{type: string, column: {key}}}"
+    lookup = f"table: source:flights\nkey: tail\ncolumns: {{tail: {column}}}\nvalid_from: event_time\n"
+    source = dedent(SOURCE) + of + "\n"
+    root = write_project(tmp_path, {"hourline.yaml": "", "sources/flights.yaml": source, "lookups/plane.yaml": lookup})
+    if not said:
+        load_project(root)
+        return
+    with pytest.raises(DeclarationError) as refused:
+        load_project(root)
+    assert f"lookups/plane.yaml:{said}" in str(refused.value)
 
 
 @pytest.mark.parametrize("table", ["postgresql://db/air?table=planes", "source:flights"])

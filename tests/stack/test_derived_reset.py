@@ -1,0 +1,272 @@
+"""Derived sources that are declared in another way: a reset makes them anew, wherever it was killed before."""
+
+import random
+from collections.abc import Iterator, Mapping, Set
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import pytest
+
+import serving_layer
+from batch_layer.plan import plan
+from hourline import load_project
+from hourline_core.errors import SourceError
+from hourline_core.ledger.decodings import refuse_other_derivation
+from hourline_core.ledger.layout import Layout
+from hourline_core.model.hours import iso_text
+from hourline_core.storage.opening import open_table
+from speed_layer.reset import DerivedReset
+from tests.support.project_files import write_project
+from tests.support.stack_project import StackProject
+
+pytestmark = pytest.mark.heavy
+
+BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
+HOURS = 5
+FILES = {
+    "hourline.yaml": 'kafka: {bootstrap: "${KAFKA}"}\nspark: {master: "local[2]"}\n',
+    "sources/orders.yaml": """
+        topic: anew_orders
+        fields: {number: int, product: string, cents: int, note: json, at: timestamp}
+        event_time: at
+        grace: 0s
+        """,
+    "sources/payments.yaml": """
+        topic: anew_payments
+        fields: {product: string, method: string, at: timestamp}
+        event_time: at
+        grace: 0s
+        """,
+    "sources/paid.yaml": """
+        join: {left: orders, right: payments, on: product, within: {before: 20m, after: 100m}}
+        grace: 0s
+        """,
+    "sources/again.yaml": """
+        join: {left: paid, right: orders, on: {orders_number: number}, within: 3h}
+        grace: 0s
+        """,
+    "sources/newest.yaml": "snapshot: {of: orders, key: product, columns: cents}\ngrace: 0s\n",
+    "metrics/paid_orders.yaml": """
+        source: paid
+        dimensions: {method: payments_method}
+        measures: {rows: count, cents: sum(orders_cents)}
+        """,
+    "metrics/ordered_again.yaml": "source: again\nmeasures: {rows: count}\n",
+    "metrics/newest_orders.yaml": "source: newest\nmeasures: {rows: count, cents: sum(cents)}\n",
+}
+DERIVED = ("paid_orders", "ordered_again", "newest_orders")
+IN_ANOTHER_WAY = {
+    "sources/paid.yaml": """
+        join: {type: left, left: orders, right: payments, on: product, within: {before: 10m, after: 30m}}
+        grace: 0s
+        """,
+    "sources/newest.yaml": """
+        snapshot: {of: orders, key: product, columns: cents, deleted: cents < 30}
+        grace: 0s
+        """,
+    # A field has another type in both of them, and some orders are rejected now.
+    "sources/orders.yaml": FILES["sources/orders.yaml"].replace("cents: int, note: json", "cents: double, note: int"),
+}
+
+NOTES: list[int | str] = [1, 2, "x"]
+LEFT_BEFORE, LEFT_AFTER = timedelta(minutes=10), timedelta(minutes=30)
+
+
+class Order(NamedTuple):
+    number: int
+    product: str
+    cents: int
+    note: int | str
+    at: datetime
+
+
+class Payment(NamedTuple):
+    product: str
+    method: str
+    at: datetime
+
+
+Rows = list[tuple[object, ...]]
+
+
+class Shop:
+    """A project, and what was sent to it."""
+
+    def __init__(self, folder: Path, kafka: str) -> None:
+        self.sent = StackProject(write_project(folder / "shop", FILES), kafka, {})
+        self.random = random.Random(7)  # noqa: S311 (the same numbers each time)
+        self.orders: list[Order] = []
+        self.payments: list[Payment] = []
+
+    def trade(self, orders: int, payments: int) -> None:
+        """Send orders and payments of any time."""
+        chosen = self.random
+        new = [
+            Order(
+                chosen.randrange(9),
+                chosen.choice("abcd"),
+                chosen.randrange(100),
+                NOTES[chosen.randrange(3)],
+                self._moment(),
+            )
+            for _ in range(orders)
+        ]
+        paid = [
+            Payment(chosen.choice("abcd"), chosen.choice(["card", "cash"]), self._moment()) for _ in range(payments)
+        ]
+        self._send(new, paid)
+
+    def close(self) -> None:
+        """Let the clocks pass the hours. A leap of a clock needs several records."""
+        ends = [BASE + timedelta(hours=HOURS + 3, seconds=second) for second in range(6)]
+        self._send([Order(100, "none", 0, 1, end) for end in ends], [Payment("nothing", "card", end) for end in ends])
+
+    def _send(self, orders: list[Order], payments: list[Payment]) -> None:
+        self.orders += orders
+        self.payments += payments
+        self.sent.send("orders", ({**one._asdict(), "at": iso_text(one.at)} for one in orders))
+        self.sent.send("payments", ({**one._asdict(), "at": iso_text(one.at)} for one in payments))
+
+    def _moment(self) -> datetime:
+        return BASE + timedelta(seconds=self.random.randrange(3600 * HOURS))
+
+    def declare(self, files: Mapping[str, str]) -> None:
+        """Declare these files in another way."""
+        write_project(self.sent.root, dict(files))
+        self.sent.project = load_project(self.sent.root, {"KAFKA": self.sent.kafka})
+
+    def left_joined(self) -> Rows:
+        """The rows of ``paid_orders`` as it is declared last, by nested loops, for the hours that close."""
+        found: dict[tuple[datetime, str | None], list[int]] = {}
+        cells: list[tuple[datetime, str | None]]
+        for order in (one for one in self.orders if one.note != "x"):
+            partners = [
+                one
+                for one in self.payments
+                if one.product == order.product and order.at - LEFT_BEFORE <= one.at <= order.at + LEFT_AFTER
+            ]
+            cells = [(max(order.at, one.at), one.method) for one in partners] or [(order.at, None)]
+            for at, method in cells:
+                found.setdefault((at.replace(minute=0, second=0), method), []).append(order.cents)
+        rows: Rows = [(hour, method, len(of), sum(of)) for (hour, method), of in found.items() if hour < self.end]
+        return sorted(rows, key=str)
+
+    @property
+    def end(self) -> datetime:
+        return BASE + timedelta(hours=HOURS + 3)
+
+
+class Answer(NamedTuple):
+    """Of the hours that close."""
+
+    rows: Rows
+    states: dict[object, str]
+
+    def without(self, hours: Set[object]) -> Rows:
+        return [row for row in self.rows if row[0] not in hours]
+
+
+def ask(sent: StackProject) -> dict[str, Answer]:
+    """The answer for each metric."""
+    until = f"hour < '{iso_text(BASE + timedelta(hours=HOURS + 3))}'"
+    with serving_layer.connect(sent.project) as connection:
+
+        def answer(metric: str) -> Answer:
+            rows = connection.sql(f"SELECT * EXCLUDE (state) FROM {metric} WHERE {until}").fetchall()
+            states = connection.sql(f"SELECT hour, state FROM hours WHERE name = '{metric}' AND {until}").fetchall()
+            return Answer(sorted(rows, key=str), dict(states))
+
+        return {metric: answer(metric) for metric in DERIVED}
+
+
+def refuse(sent: StackProject, source: str) -> str:
+    """Why the events of a source are not read. Empty: they are."""
+    layout, declared = Layout.of(sent.project), sent.project.sources[source]
+    try:
+        refuse_other_derivation(open_table(layout.events(declared), layout.storage_options), declared)
+    except SourceError as error:
+        return str(error)
+    return ""
+
+
+class CrashError(Exception):
+    pass
+
+
+def crashes(sent: StackProject, source: str) -> Iterator[int]:
+    """Reset ``source`` again and again. Each dies before one commit more, until one is done."""
+    for survived in count():
+        commits = count()
+
+        def reached(place: str, survived: int = survived, commits: Iterator[int] = commits) -> None:
+            if place.startswith("before") and next(commits) == survived:
+                raise CrashError
+
+        planned = DerivedReset(sent.project, sent.project.sources[source])
+        try:
+            with patch("hourline_core.runtime.failpoints.visit", reached):
+                planned.apply(datetime.now(UTC))
+        except CrashError:
+            yield survived
+        else:
+            return
+
+
+def test_a_reset_makes_anew_what_is_declared_in_another_way(kafka: str, tmp_path: Path) -> None:
+    shop = Shop(tmp_path, kafka)
+    sent = shop.sent
+    shop.trade(30, 20)
+    shop.close()
+    sent.drain()
+    sent.recompute()
+    shop.trade(5, 5)
+    sent.drain()
+    shop.declare({"sources/paid.yaml": FILES["sources/paid.yaml"].replace("100m", "101m")})
+    with pytest.raises(
+        SourceError, match=r"changed is join.*; declare that again as it was, or .* `hourline reset again`"
+    ):
+        sent.recompute()
+    shop.declare(IN_ANOTHER_WAY)
+    with pytest.raises(
+        SourceError, match=r"changed is snapshot, fields of source 'orders'; .* `hourline reset newest`"
+    ):
+        sent.drain()
+    before = ask(sent)
+    assert all(one.rows for one in before.values())
+    listed = sent.command("reset", "paid", "--dry-run")
+    for touched in ("progress/again", "progress/paid", "events/paid", "hour(s) of paid_orders are taken out"):
+        assert touched in listed
+    assert ask(sent) == before, "a dry run changes nothing"
+
+    sent.command("reset", "newest", "--yes")
+    survived, refused = 0, set[str]()
+    for survived in crashes(sent, "paid"):
+        now = ask(sent)
+        assert now["newest_orders"].rows == []
+        for metric in ("paid_orders", "ordered_again"):
+            # What a reset has begun to delete is there as it was, missing, or not there at all.
+            missing = {hour for hour, state in now[metric].states.items() if state == "missing"}
+            gone = before[metric].states.keys() - now[metric].states.keys()
+            assert now[metric].without(missing) == before[metric].without(missing | gone), (survived, metric)
+        refused |= {refuse(sent, source) for source in ("again", "paid")}
+    assert survived > 15
+    for source in ("again", "paid"):
+        assert f"a reset of source '{source}' was interrupted; let it finish: `hourline reset {source}`" in refused
+    assert all(one.rows == [] for one in ask(sent).values())
+
+    sent.drain()
+    anew = ask(sent)
+    assert anew["paid_orders"].rows == shop.left_joined(), "provisional"
+    fresh = StackProject(write_project(tmp_path / "fresh", FILES | IN_ANOTHER_WAY), kafka, {})
+    fresh.drain()
+    assert anew == ask(fresh), "as if it had never been declared in another way"
+    assert all(anew[metric].rows != before[metric].rows for metric in DERIVED)
+    assert {item.metric for item in plan(sent.project)} == {*DERIVED}
+    sent.recompute()
+    assert {metric: one.rows for metric, one in ask(sent).items()} == {of: one.rows for of, one in anew.items()}
+    assert {state for one in ask(sent).values() for state in one.states.values()} == {"final"}
+    for arguments in (["verify"], ["verify", "--recount"], ["check"], ["status"]):
+        sent.command(*arguments)
