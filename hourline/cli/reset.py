@@ -39,7 +39,7 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Read a source again, make a derived one anew, or compute a metric again. No record is counted twice."""
+    """Read a source again, or make a derived one or a metric anew. No record is counted twice."""
     declared = load(project, workspace)
     kind, name = find_declared(declared, name)
     if kind == "metric" and to is not None:
