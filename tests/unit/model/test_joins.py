@@ -230,6 +230,26 @@ def test_what_cannot_be_joined_is_refused(tmp_path: Path, paid: str, said: str) 
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("kind", ["string", "int", "long", "boolean", "date", "timestamp"])
+def test_a_key_may_be_of_a_type_whose_values_each_engine_compares_alike(tmp_path: Path, kind: str) -> None:
+    assert "paid" in declared(tmp_path, **joined_by(kind)).sources
+
+
+@pytest.mark.parametrize("kind", ["double", "float", "decimal(10,2)", "json", "array<string>", "map<string, long>"])
+def test_a_key_of_another_type_is_refused(tmp_path: Path, kind: str) -> None:
+    allowed = "allowed are string, int, long, boolean, date, timestamp"
+    with pytest.raises(DeclarationError) as refused:
+        declared(tmp_path, **joined_by(kind))
+    assert f"join.on.order_id: got fields of type {kind}, {allowed}" in str(refused.value)
+
+
+def joined_by(kind: str) -> dict[str, str]:
+    """A source that is joined with itself by a field of this type."""
+    order = f'topic: orders\nfields: {{order_id: "{kind}", at: timestamp}}\nevent_time: at\n'
+    paid = "join: {left: order, right: {source: order, as: next}, on: order_id, within: 1h}\n"
+    return {"order": order, "paid": paid}
+
+
 def test_a_key_may_be_a_derived_field_or_an_expression(tmp_path: Path) -> None:
     payment = dedent(FILES["sources/payment.yaml"]) + "derived: {id: cast(order_id AS bigint)}\n"
     for number, key in enumerate(("{order_id: id}", "{trim(customer): trim(order_id)}", "{cast(amount AS int): id}")):
