@@ -43,7 +43,7 @@ class Step:
     position: str
     """The position in the feed after it."""
     hours: list[HourState] | None
-    """The hours whose state or numbers may have changed. None: there are too many to list."""
+    """The hours whose state or numbers may have changed. None: there are too many to list, or hours are gone."""
     windows: Sequence[FinalWindow] = ()
     findings: Sequence[ChangedFinding] = ()
 
@@ -66,7 +66,8 @@ class Update:
 
 def changed_hours(before: Connection, after: Connection, gaps: ConfirmedGaps = _NO_GAPS) -> list[HourState] | None:
     """The hours whose state or numbers differ, by hour and metric: those that got events, or were recomputed, blocked
-    or reset, and those of ``gaps``, which were confirmed in between. None: there are too many to list.
+    or reset, and those of ``gaps``, which were confirmed in between. None: there are too many to list, or some are
+    gone.
     """
     with before.twin() as old, after.twin() as new:
         database = new.attached()
@@ -76,6 +77,8 @@ def changed_hours(before: Connection, after: Connection, gaps: ConfirmedGaps = _
             return None
         if confirmed:
             database.executemany("INSERT INTO _changed VALUES (?, ?)", confirmed)
+        if database.execute("FROM _changed ANTI JOIN _hours_now USING (metric, hour) LIMIT 1").fetchall():
+            return None  # Hours are gone: a derived source is made anew.
         rows = database.execute(
             "SELECT metric, hour, state FROM _hours_now SEMI JOIN _changed USING (metric, hour) "
             f"ORDER BY hour, metric LIMIT {_HOURS_TOLD + 1}"

@@ -39,12 +39,14 @@ class _Compared:
     """None: it had no tables yet."""
     base: str
     """The metric that has its hours."""
+    is_anew: bool
+    """Whether the events of its source were made anew in between. Then all earlier results are out of date."""
 
     @property
-    def has_same_columns(self) -> bool:
-        """Whether rows of both snapshots can be told apart by the same dimensions, and have the same measures."""
+    def is_comparable(self) -> bool:
+        """Whether the rows of before are kept, and those of both snapshots have the same dimensions and measures."""
         if self.then is None:
-            return True
+            return not self.is_anew
         then, now = self.then.metric, self.now.metric
         return list(then.dimensions) == list(now.dimensions) and then.measures.keys() == now.measures.keys()
 
@@ -61,7 +63,7 @@ def make_changes(
 
     A ``replace`` row has no measure. All earlier results of its window are out of date, or all of the metric if the row
     has no window. The results of ``after`` follow as ``insert``. It stands where the earlier rows are no longer kept,
-    and where the declared dimensions or measures differ.
+    where the declared dimensions or measures differ, and where all events were made anew.
 
     Raises UsageError if ``after`` is older than ``before``, or no longer has rows that are needed. Raises TableError.
     """
@@ -70,7 +72,7 @@ def make_changes(
     for compared in _metrics(before, after, metrics):
         keep_changed_hours(database, before, after, [compared.base])
         _keep_forgotten_hours(database, before, after, compared.base)
-        if compared.has_same_columns and not database.execute("FROM _changed LIMIT 1").fetchall():
+        if compared.is_comparable and not database.execute("FROM _changed LIMIT 1").fetchall():
             continue
         _keep_changed_rows(database, before, after, compared)
         keep_causes(database, before, after, compared.now, compared.base)
@@ -92,7 +94,8 @@ def _metrics(before: Connection, after: Connection, metrics: Collection[str]) ->
     then = {tables.metric.name: tables for tables in before.served}
     for tables in sorted(after.served, key=lambda one: one.metric.name):
         if (name := tables.metric.name) in metrics:
-            yield _Compared(tables, then.get(name), after.project.base_of(name))
+            is_anew = tables.source.name in before.snapshot.made_anew
+            yield _Compared(tables, then.get(name), after.project.base_of(name), is_anew)
 
 
 def _keep_forgotten_hours(
@@ -119,7 +122,7 @@ def _keep_changed_rows(
     """
     now, then = compared.now, compared.then
     ((forgotten,),) = database.execute("SELECT count(*) FROM _forgotten").fetchall()
-    is_whole = not compared.has_same_columns or bool(now.metric.session and forgotten)
+    is_whole = not compared.is_comparable or bool(now.metric.session and forgotten)
     replaced = _NO_WINDOW if is_whole else _windows_sql(now, "_forgotten")
     after.attached(now.metric.name, f"hourline.windows_{now.name}")
     database.execute(f"CREATE OR REPLACE TEMP TABLE _replaced AS {replaced}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -114,10 +114,9 @@ class Coverage:
         named = pa.chunked_array([*self.rows["decoding"].chunks, *self.rows["blocked_decoding"].chunks], pa.string())
         return set(pc.unique(named.drop_null()).to_pylist())
 
-    def hours(self, metric: str) -> list[datetime]:
-        """The hours of a metric that are covered or blocked, of all its declarations."""
-        rows = self.rows.filter(pc.equal(self.rows["metric"], metric))
-        return list(rows["hour"].drop_null().to_pylist())
+    def count_hours(self, column: Literal["metric", "source"], name: str) -> int:
+        """The number of hours that are covered or blocked, of all declarations of a metric, or over a source."""
+        return len(self.rows.filter(pc.equal(self.rows[column], name))["hour"].drop_null())
 
     def versions(self) -> dict[tuple[str, str, datetime], HourVersions]:
         """By metric, declaration and hour, the versions of the tables that hold its rows."""
@@ -296,9 +295,9 @@ def read_coverage(project: Project, version: int | None = None) -> Coverage:
         return Coverage.at(open_coverage(project, opened, version))
 
 
-def condition_on(metric: str) -> str:
-    """The condition (SQL) on all rows about a metric."""
-    return f"metric = '{metric}'"
+def condition_on(column: Literal["metric", "source"], name: str) -> str:
+    """The condition (SQL) on all rows about a metric, or those that were computed over a source."""
+    return f"{column} = '{name}'"
 
 
 def _covered(row: CoverageRow) -> CoveredHour | None:

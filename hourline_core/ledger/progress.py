@@ -39,6 +39,9 @@ brought.
 _METRIC_RESET = "hourline-metric-reset"
 """The application id under which progress records the newest sequence at which a metric was reset."""
 
+_ANEW = "hourline-anew"
+"""The application id under which progress records the sequence with which it began anew."""
+
 _GAP = "hourline-gap"
 """The application id under which progress records the newest sequence that has gaps."""
 
@@ -77,6 +80,11 @@ class Progress:
         """The sequence of the last reset of a metric. None: there was none."""
         reset: int | None = self.table.transaction_version(_METRIC_RESET)
         return reset
+
+    @property
+    def anew(self) -> int:
+        """The sequence with which it began anew: what was read before does not count. 0: it never did."""
+        return self.table.transaction_version(_ANEW) or 0
 
     @property
     def has_gaps(self) -> bool:
@@ -207,7 +215,7 @@ class Progress:
     def begin_anew(self, row: ProgressRow, written: Mapping[str, int]) -> None:
         """Replace all rows by that of a reset of a derived source. Otherwise like ``finish``."""
         add_columns(self.table, PROGRESS_SCHEMA)
-        writers, sequence = [SPEED_WRITER, _METRIC_RESET], row.sequence
+        writers, sequence = [SPEED_WRITER, _METRIC_RESET, _ANEW], row.sequence
         commits.overwrite(self.table, to_arrow([row]), None, {"reset": sequence}, written, writers, sequence)
 
     def compact(self, after: int, up_to: int, rows: Iterable[ProgressRow]) -> None:

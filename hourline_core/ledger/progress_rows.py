@@ -206,7 +206,7 @@ class ProgressRow:
     def of_derived_reset(cls, last: "ProgressRow", sequence: int, moment: datetime) -> "ProgressRow":
         """The first row of a derived source that is made anew. ``last`` is the row before it."""
         begun = last.without_records(sequence, SourceClock(), moment)
-        return replace(begun, topic_id=None, topic=None, cluster=None)
+        return replace(begun, topic_id=None, topic=None, metrics=(), cluster=None)
 
     def without_records(self, sequence: int, clock: SourceClock, moment: datetime) -> "ProgressRow":
         """A row after this one that reads nothing, at ``clock``."""

@@ -5,7 +5,7 @@ a metric was reset meanwhile, which deletes rows that this progress still counts
 that coverage pins, never at its newest. In another order, an event could be counted twice or not at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -59,6 +59,9 @@ class Snapshot:
     """By name and version, the files of the tables that every answer uses (progress, coverage, provisional and
     final), if they are on this machine.
     """
+
+    made_anew: Set[str] = frozenset()
+    """The sources that are absent, since their events were made anew after that."""
 
     @property
     def publication(self) -> int | None:

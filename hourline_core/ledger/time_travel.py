@@ -38,8 +38,8 @@ from hourline_core.storage.seen_versions import seen_version
 
 
 def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
-    """The snapshot of ``token``. Raises TableError, and UsageError if there was no such snapshot, or what it needs
-    has been deleted since.
+    """The snapshot of ``token``, without the sources whose events were made anew since. Raises TableError, and
+    UsageError if there was no such snapshot, or what it needs has been deleted since.
     """
     coverage = _coverage_at(project, token.publication)
     pruned = _Prunings(project, coverage)
@@ -47,6 +47,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     opened: dict[str, DeltaTable] = {}
     found: list[list[MetricTables]] = []
     read: list[DeltaTable] = []
+    made_anew: set[str] = set()
     for name, sequence in token.sequences.items():
         if name not in project.sources:
             raise UsageError(f"there is no source '{name}'{did_you_mean(name, project.sources)}")
@@ -54,6 +55,9 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         table = open_table(Layout.of(project).progress(source), project.settings.storage_options)
         opened[name] = table
         known_progress = Progress(table)
+        if sequence < known_progress.anew:
+            made_anew.add(name)
+            continue
         written = _find_written(known_progress, name, sequence)
         progress[name] = SourceProgress(table.version(), sequence, known_progress.has_gaps)
         for metric in project.metrics_of(name):
@@ -66,7 +70,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             read += [table for _, table in declarations]
     for source_name, cutoff in coverage.highest_cutoffs().items():
         # A reader reads progress before coverage, and starts again if coverage went further.
-        if source_name in project.sources and cutoff > token.sequences.get(source_name, 0):
+        if source_name in project.sources.keys() - made_anew and cutoff > token.sequences.get(source_name, 0):
             raise UsageError(
                 f"there never was an answer {token}: publication {token.publication} counts {source_name} "
                 f"up to sequence {cutoff}"
@@ -83,7 +87,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     with OpenTables(project.settings.storage_options) as newest:
         others = other_table_versions(project, opened, open_coverage(project, newest), newest, Strict())
     files = files_of([*opened.values(), *read])
-    return Snapshot(progress, metrics, coverage.about(metrics), others, files=files)
+    return Snapshot(progress, metrics, coverage.about(metrics), others, files=files, made_anew=made_anew)
 
 
 def find_forgotten(snapshot: Snapshot) -> set[str]:

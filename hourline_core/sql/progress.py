@@ -38,8 +38,9 @@ def source_hours_sql(source: Source, sequence: int, now: datetime, decoding: str
     """A query: hour, events, arrived, late (bigint), clock, closed of one source up to ``sequence``.
 
     It has each hour with events, and after it the hours without events that have ended by the source's clock. The
-    clock never goes back, so an hour that is listed once is listed for ever. ``now`` (UTC) closes hours of a source
-    that uses wall time. ``arrived`` are the events as they were archived, ``events`` those as they were published.
+    clock never goes back, so an hour that is listed once stays, unless the source is made anew. ``now`` (UTC) closes
+    hours of a source that uses wall time. ``arrived`` are the events as they were archived, ``events`` those as they
+    were published.
 
     They differ if records were decoded anew by ``decoding``. Then it has each covered hour, too: events may have moved
     to it. It reads ``hourline.decoded_<source>`` and ``hourline.coverage``.

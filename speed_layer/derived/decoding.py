@@ -42,8 +42,12 @@ def plan_decoding(project: Project, derived: Source, read: Input) -> DecodedAnew
         changes = "; ".join(decodings.describe_changes())
         raise SourceError(
             f"source '{derived.name}' cannot read '{source.name}', whose archive has events that another declaration "
-            f"has made ({changes}): declare '{source.name}' as it was when they were archived, or declare it under "
-            "another name, and read that"
+            f"has made ({changes}): declare '{source.name}' as it was when they were archived, or "
+            + (
+                f"let all of its events be made anew: `hourline reset {source.name}`"
+                if source.is_derived
+                else "declare it under another name, and read that"
+            )
         )
     ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
     kept_up_to = _read_before(project, derived, read, decodings.used[-1].since) if derived.takes_back else 0

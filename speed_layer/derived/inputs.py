@@ -52,13 +52,18 @@ def refuse_other_inputs(source: Source, progress: Progress, inputs: Sequence[Inp
             raise SourceError(
                 f"the tables of source '{one.source.name}' end at sequence {one.progress.sequence:,}, and source "
                 f"'{source.name}' has read them up to {sequence:,}: they are an older copy; restore the newest one, "
-                f"or give source '{source.name}' another name: under this, it is made anew from the beginning"
+                f"or let all events of '{source.name}' be made anew: `hourline reset {source.name}`"
+            )
+        if 0 < sequence < one.progress.anew:
+            raise SourceError(
+                f"all events of source '{one.source.name}' were made anew since source '{source.name}' has read it; "
+                f"let those of '{source.name}' be made anew, too: `hourline reset {source.name}`"
             )
         if read.get(one.source.name, one.topic_id) != one.topic_id:
             raise SourceError(
                 f"the tables of source '{one.source.name}' are others than those that source '{source.name}' has "
-                f"read up to now: restore them from a backup, or give source '{source.name}' another name: under this, "
-                "it is made anew from the beginning"
+                f"read up to now: restore them from a backup, or let all events of '{source.name}' be made anew: "
+                f"`hourline reset {source.name}`"
             )
 
 

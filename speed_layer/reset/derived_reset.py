@@ -1,6 +1,6 @@
 """Resets of a derived source: its events are deleted, to be made anew from the archives of its inputs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from hourline_core.ledger.decodings import begin_reset, end_reset
@@ -9,22 +9,25 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import decoding_of
 from hourline_core.storage import commits
-from hourline_core.storage.opening import exists
+from speed_layer.derived.decoding import plan_decoding
+from speed_layer.derived.inputs import open_inputs
 from speed_layer.reset.results import Results
-from speed_layer.reset.tables import ResetTables, count_rows
+from speed_layer.reset.tables import ResetTables, count_rows, has_tables
 
 
 class DerivedReset:
     """A reset of the derived ``source``, and of all sources that are made of it: planned at construction, done by
     ``apply``. The caller holds the leases "speed" and "batch".
 
-    Raises TableError, and UsageError when nothing was read yet.
+    Raises TableError, SourceError if an input has events that cannot be read as it is declared now, and UsageError
+    when nothing was read yet.
     """
 
     def __init__(self, project: Project, source: Source) -> None:
-        layout, options = Layout.of(project), project.settings.storage_options
-        above = {one.name: one for one in _made_of(project, source) if exists(layout.progress(one), options)}
-        self._resets = [_ResetOfOne(project, one) for one in [*above.values(), source]]
+        above = {one.name: one for one in _made_of(project, source) if has_tables(project, one)}
+        chosen = [*above.values(), source]
+        self._resets = [_ResetOfOne(project, one) for one in chosen]
+        _refuse_unreadable_inputs(project, chosen)
         self.touched = [touched for one in self._resets for touched in one.touched]
 
     def apply(self, moment: datetime) -> int:
@@ -44,14 +47,20 @@ def _made_of(project: Project, source: Source) -> Iterator[Source]:
             yield one
 
 
+def _refuse_unreadable_inputs(project: Project, chosen: Sequence[Source]) -> None:
+    """Raise SourceError if an input of one of these sources could not be read again, once they are deleted."""
+    names = {one.name for one in chosen}
+    for source in chosen:
+        for read in open_inputs(project, source):
+            if read.source.name not in names:
+                plan_decoding(project, source, read)
+
+
 class _ResetOfOne:
     def __init__(self, project: Project, source: Source) -> None:
         self._source = source
         self._tables = tables = ResetTables(project, source)
-        last = tables.progress.last_row()
-        written = {of.metric for of in last.metrics} if last else set[str]()
-        names = sorted(written | {metric.name for metric in project.metrics_of(source.name)})
-        self._results = Results.of(project, tables, names)
+        self._results = Results(Layout.of(project), "source", source.name, tables.provisional)
         self.touched = [
             (f"progress/{source.name}", "begins anew"),
             *(
@@ -70,7 +79,7 @@ class _ResetOfOne:
         begin_reset(tables.events)
         sequence = tables.clear()
         if last := tables.progress.last_row():
-            row = ProgressRow.of_metric_reset(last, sequence, self._results.metrics, moment)
+            row = ProgressRow.of_metric_reset(last, sequence, {of.metric for of in last.metrics}, moment)
             tables.progress.reset([row], tables.versions(), of_metric=True)
             self._results.delete(sequence)
             for table in (tables.rejected, tables.quarantine, tables.events):

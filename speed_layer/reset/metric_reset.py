@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from hourline_core.errors import UsageError
+from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model import Metric, Project
 from speed_layer.reset.results import Results
@@ -24,7 +25,8 @@ class MetricReset:
                 f"nothing was computed for metric '{metric.name}' yet: "
                 f"no micro-batch of source '{metric.source}' has finished"
             )
-        self._results = Results.of(project, self._tables, [metric.name])
+        tiles = {of: table for of, table in self._tables.provisional.items() if of[0] == metric.name}
+        self._results = Results(Layout.of(project), "metric", metric.name, tiles)
         progress = (f"progress/{metric.source}", "one more row")
         self.touched = [progress, *self._tables.unfinished(), *self._results.touched()]
 

@@ -15,6 +15,12 @@ Touched = tuple[str, str]
 """What a reset changes, in words."""
 
 
+def has_tables(project: Project, source: Source) -> bool:
+    """Whether ``source`` was started. A first start may have ended before it had all tables."""
+    layout, options = Layout.of(project), project.settings.storage_options
+    return all(exists(of(source), options) for of in (layout.progress, layout.events, layout.rejected))
+
+
 class ResetTables:
     """The tables of one source that its speed layer writes, opened for writing without changing them."""
 
@@ -22,7 +28,7 @@ class ResetTables:
         self.source = source
         layout = Layout.of(project)
         options = layout.storage_options
-        if not exists(layout.progress(source), options):
+        if not has_tables(project, source):
             raise UsageError(
                 f"nothing was read of source '{source.name}' yet, so there is nothing to reset; "
                 "`hourline up` begins at the earliest record"

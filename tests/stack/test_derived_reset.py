@@ -18,6 +18,7 @@ from hourline_core.ledger.decodings import refuse_other_derivation
 from hourline_core.ledger.layout import Layout
 from hourline_core.model.hours import iso_text
 from hourline_core.storage.opening import open_table
+from serving_layer.change_feed import changed_hours
 from speed_layer.reset import DerivedReset
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
@@ -54,7 +55,9 @@ FILES = {
         dimensions: {method: payments_method}
         measures: {rows: count, cents: sum(orders_cents)}
         """,
+    "metrics/taken_out.yaml": "source: newest\nmeasures: {rows: count}\n",
     "metrics/ordered_again.yaml": "source: again\nmeasures: {rows: count}\n",
+    "metrics/ordered.yaml": "source: orders\nmeasures: {rows: count}\n",
     "metrics/newest_orders.yaml": "source: newest\nmeasures: {rows: count, cents: sum(cents)}\n",
 }
 DERIVED = ("paid_orders", "ordered_again", "newest_orders")
@@ -224,24 +227,65 @@ def test_a_reset_makes_anew_what_is_declared_in_another_way(kafka: str, tmp_path
     sent.recompute()
     shop.trade(5, 5)
     sent.drain()
+    before = see_it_refused(shop)
+    token = reset_newest(sent)
+    reset_paid(sent, before)
+    with serving_layer.connect(sent.project, as_of=token) as then:
+        assert then.sql("SELECT sum(rows) FROM ordered").fetchall() == [(len(shop.orders),)], "others are as they were"
+
+    shop.declare({"metrics/taken_out.yaml": FILES["metrics/taken_out.yaml"]})
+    sent.drain()
+    anew = ask(sent)
+    assert anew["paid_orders"].rows == shop.left_joined(), "provisional"
+    fresh = StackProject(write_project(tmp_path / "fresh", FILES | IN_ANOTHER_WAY), kafka, {})
+    fresh.drain()
+    assert anew == ask(fresh), "as if it had never been declared in another way"
+    assert all(anew[metric].rows != before[metric].rows for metric in DERIVED)
+    see_all_replaced(sent, token)
+    assert {item.metric for item in plan(sent.project)} >= {*DERIVED, "taken_out"}
+    sent.recompute()
+    assert {metric: one.rows for metric, one in ask(sent).items()} == {of: one.rows for of, one in anew.items()}
+    assert {state for one in ask(sent).values() for state in one.states.values()} == {"final"}
+    for arguments in (["verify"], ["verify", "--recount"], ["check"], ["status"]):
+        sent.command(*arguments)
+
+
+def see_it_refused(shop: Shop) -> dict[str, Answer]:
+    """Declare all in another way. Returns the answer, which stays until something is reset."""
+    sent = shop.sent
     shop.declare({"sources/paid.yaml": FILES["sources/paid.yaml"].replace("100m", "101m")})
-    with pytest.raises(
-        SourceError, match=r"changed is join.*; declare that again as it was, or .* `hourline reset again`"
-    ):
+    with pytest.raises(SourceError, match=r"changed is join.*; declare that again as .* `hourline reset again`"):
         sent.recompute()
+    (sent.root / "metrics" / "taken_out.yaml").unlink()
     shop.declare(IN_ANOTHER_WAY)
-    with pytest.raises(
-        SourceError, match=r"changed is snapshot, fields of source 'orders'; .* `hourline reset newest`"
-    ):
+    with pytest.raises(SourceError, match=r"is snapshot, fields of source 'orders'; .* `hourline reset newest`"):
         sent.drain()
     before = ask(sent)
     assert all(one.rows for one in before.values())
     listed = sent.command("reset", "paid", "--dry-run")
-    for touched in ("progress/again", "progress/paid", "events/paid", "hour(s) of paid_orders are taken out"):
+    for touched in ("progress/again", "progress/paid", "events/paid", "hour(s) of paid are taken out"):
         assert touched in listed
-    assert ask(sent) == before, "a dry run changes nothing"
 
-    sent.command("reset", "newest", "--yes")
+    earliest = IN_ANOTHER_WAY["sources/orders.yaml"].replace("grace:", "earliest: 2020-01-01T00:00:00Z\n        grace:")
+    shop.declare({"sources/orders.yaml": earliest})
+    with pytest.raises(SourceError, match=r"source 'again' cannot read 'orders', .* declare it under another name"):
+        DerivedReset(sent.project, sent.project.sources["paid"])
+    shop.declare(IN_ANOTHER_WAY)
+    assert ask(sent) == before, "nothing has changed"
+    return before
+
+
+def reset_newest(sent: StackProject) -> str:
+    """Returns the token of the answer before."""
+    with serving_layer.connect(sent.project) as old:
+        sent.command("reset", "newest", "--yes")
+        with serving_layer.connect(sent.project) as new:
+            assert changed_hours(old, new) is None, "a client has to forget hours"
+        return old.token
+
+
+def reset_paid(sent: StackProject, before: dict[str, Answer]) -> None:
+    """Reset it, with what is made of it, after it has died before each commit."""
     survived, refused = 0, set[str]()
     for survived in crashes(sent, "paid"):
         now = ask(sent)
@@ -257,16 +301,11 @@ def test_a_reset_makes_anew_what_is_declared_in_another_way(kafka: str, tmp_path
         assert f"a reset of source '{source}' was interrupted; let it finish: `hourline reset {source}`" in refused
     assert all(one.rows == [] for one in ask(sent).values())
 
-    sent.drain()
-    anew = ask(sent)
-    assert anew["paid_orders"].rows == shop.left_joined(), "provisional"
-    fresh = StackProject(write_project(tmp_path / "fresh", FILES | IN_ANOTHER_WAY), kafka, {})
-    fresh.drain()
-    assert anew == ask(fresh), "as if it had never been declared in another way"
-    assert all(anew[metric].rows != before[metric].rows for metric in DERIVED)
-    assert {item.metric for item in plan(sent.project)} == {*DERIVED}
-    sent.recompute()
-    assert {metric: one.rows for metric, one in ask(sent).items()} == {of: one.rows for of, one in anew.items()}
-    assert {state for one in ask(sent).values() for state in one.states.values()} == {"final"}
-    for arguments in (["verify"], ["verify", "--recount"], ["check"], ["status"]):
-        sent.command(*arguments)
+
+def see_all_replaced(sent: StackProject, token: str) -> None:
+    """All results since ``token`` are new ones."""
+    with serving_layer.connect(sent.project, since=token) as connection:
+        replaced = connection.sql("SELECT DISTINCT metric FROM changes WHERE change = 'replace'").fetchall()
+        counted = "SELECT count(*) FROM changes WHERE metric = 'paid_orders' AND change = 'insert' AND measure = 'rows'"
+        assert connection.sql(counted).fetchall() == connection.sql("SELECT count(*) FROM paid_orders").fetchall()
+    assert {metric for (metric,) in replaced} == {*DERIVED, "taken_out"}

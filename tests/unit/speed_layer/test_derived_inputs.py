@@ -20,9 +20,10 @@ PAID: Any = SimpleNamespace(name="paid")
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def table_of(name: str, id: str, sequence: int) -> Input:
-    """An input whose progress has this id and ends at this sequence."""
-    progress = SimpleNamespace(table=SimpleNamespace(metadata=lambda: SimpleNamespace(id=id)), sequence=sequence)
+def table_of(name: str, id: str, sequence: int, anew: int = 0) -> Input:
+    """An input whose progress has this id, ends at this sequence, and began anew with another one."""
+    table = SimpleNamespace(metadata=lambda: SimpleNamespace(id=id))
+    progress = SimpleNamespace(table=table, sequence=sequence, anew=anew)
     return Input(cast(Any, SimpleNamespace(name=name)), cast(Any, progress), cast(Any, None))
 
 
@@ -52,6 +53,14 @@ def test_other_tables_of_an_input_are_refused() -> None:
     inputs = [table_of("orders", "orders", 5), table_of("payments", "another", 9)]
     with pytest.raises(SourceError, match="the tables of source 'payments' are others than those"):
         refuse_other_inputs(PAID, progress_of_join(orders=5, payments=5), inputs)
+
+
+def test_an_input_that_was_made_anew_is_refused_by_what_has_read_it_before() -> None:
+    inputs = [table_of("orders", "orders", 9, anew=6), table_of("payments", "payments", 9)]
+    refuse_other_inputs(PAID, progress_of_join(), inputs)
+    refuse_other_inputs(PAID, progress_of_join(orders=6, payments=9), inputs)
+    with pytest.raises(SourceError, match=r"all events of source 'orders' were made anew .*: `hourline reset paid`"):
+        refuse_other_inputs(PAID, progress_of_join(orders=5, payments=9), inputs)
 
 
 def test_events_that_are_taken_back_count_for_the_size_of_a_micro_batch() -> None:
