@@ -1,15 +1,15 @@
-"""Two streams have the pairs of Kafka Streams' inner join of them, and those that it has forgotten a partner of.
+"""Two streams have the pairs of Kafka Streams' joins of them, and those that it has forgotten a partner of.
 
 The difference is by design. docs/concepts/compared-with.md has its numbers.
 """
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import pytest
 
@@ -27,7 +27,7 @@ from benchmarks.peers.streams import (
 )
 from hourline import Project
 from hourline_core.model.hours import HourRange
-from tests.support.kafka_streams import iso_time, milliseconds, skip_without, stated_numbers
+from tests.support.kafka_streams import iso_time, milliseconds, skip_without, stated_columns, stated_numbers
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
@@ -41,6 +41,9 @@ MINUTE = milliseconds(timedelta(minutes=1))
 WITHIN = JoinWindows(20 * MINUTE, 40 * MINUTE, 30 * MINUTE)
 WITH_ANY_GRACE = JoinWindows(WITHIN.before, WITHIN.after, milliseconds(timedelta(days=9)))
 KEYS = ["apple", "pear", "fig", "plum", "quince", None]
+Outer = Literal["outer", "left"]
+OUTER: tuple[Outer, ...] = get_args(Outer)
+"""The joins that have events without a partner: of both sides, or of the left one."""
 FILES = {
     "hourline.yaml": """
         kafka: {bootstrap: "${KAFKA}"}
@@ -67,6 +70,10 @@ FILES = {
         join: {left: ordered, right: paid, on: product, within: {before: 20m, after: 40m}, type: full}
         grace: 0s
         """,
+    "sources/all_ordered.yaml": """
+        join: {left: ordered, right: paid, on: product, within: {before: 20m, after: 40m}, type: left}
+        grace: 0s
+        """,
     "sources/itself.yaml": """
         join: {left: ordered, right: {source: ordered, as: other}, on: product, within: {before: 20m, after: 40m}}
         grace: 0s
@@ -74,21 +81,35 @@ FILES = {
     "metrics/met_itself.yaml": """
         source: itself
         dimensions: {left_number: ordered_number, right_number: other_number, later: event_time}
-        where: ordered_number >= 0
         measures: {pairs: count}
         """,
-    "metrics/alone.yaml": """
-        source: all
-        dimensions: {number: "coalesce(ordered_number, paid_number)", moment: event_time}
-        where: unmatched IS NOT NULL
-        measures: {events: count}
-        """,
-    "metrics/met.yaml": """
-        source: both
-        dimensions: {left_number: ordered_number, right_number: paid_number, later: event_time}
-        measures: {pairs: count}
-        """,
+    **{
+        f"metrics/{metric}.yaml": f"""
+        source: {source}
+        dimensions: {{left_number: ordered_number, right_number: paid_number, later: event_time}}
+        measures: {{pairs: count}}
+        """
+        for metric, source in (("met", "both"), ("met_outer", "all"), ("met_left", "all_ordered"))
+    },
 }
+
+
+class Joined(NamedTuple):
+    """A join of the two streams."""
+
+    pairs: list[Pair]
+    alone: list[Alone]
+
+
+class OuterJoined(NamedTuple):
+    """A join of Kafka Streams with events without a partner. At the end, the windows of all events close."""
+
+    in_time: Joined
+    """With the grace."""
+    ever: Joined
+    """With a grace that is longer than all."""
+    in_order: Joined
+    """With the grace, of the same events in the order of their times."""
 
 
 class Pairs(NamedTuple):
@@ -96,8 +117,8 @@ class Pairs(NamedTuple):
 
     provisional: list[Pair]
     final: list[Pair]
-    alone: list[Alone]
-    """The events of a full join without a partner, in final."""
+    outer: Mapping[Outer, Joined]
+    """Those with events without a partner, in final."""
     itself: list[Pair]
     """The pairs of the left events with one another, in final."""
 
@@ -142,16 +163,19 @@ def by_kafka_streams(events: list[SideEvent]) -> tuple[list[Pair], list[Pair]]:
 
 
 @pytest.fixture(scope="module")
-def alone_by_kafka_streams(events: list[SideEvent]) -> list[list[Alone]]:
-    """The events without a partner of an outer join, with the grace, and with one that is longer than all. At the end,
-    the windows of all events close.
-    """
+def outer_by_kafka_streams(events: list[SideEvent]) -> Mapping[Outer, OuterJoined]:
     skip_without(WITH_ROCKSDB)
-    graces = (WITHIN, WITH_ANY_GRACE)
+    as_they_come = list(range(EVENTS))
+    in_order = sorted(as_they_come, key=lambda number: events[number].time)
+    asked = ((WITHIN, as_they_come), (WITH_ANY_GRACE, as_they_come), (WITHIN, in_order))
     after = milliseconds(BASE + timedelta(days=20))
     closing = [SideEvent("closing", after, side) for side in ("left", "right")]
-    found = join_streams_outer([(replace(of, kind="outer"), [*events, *closing]) for of in graces])
-    return [sorted(one for one in alone if one[0] < len(events)) for _, alone in found]
+    joined = {}
+    for kind in OUTER:
+        cases = [(replace(of, kind=kind), [*(events[number] for number in numbers), *closing]) for of, numbers in asked]
+        found = zip(join_streams_outer(cases), asked, strict=True)
+        joined[kind] = OuterJoined(*(numbered(one, numbers) for one, (_, numbers) in found))
+    return joined
 
 
 @pytest.fixture(scope="module")
@@ -183,17 +207,14 @@ def by_hourline(events: list[SideEvent], kafka: str, tmp_path_factory: pytest.Te
     everything = HourRange(BASE, BASE + timedelta(hours=HOURS))
     recompute(sent.project, plan_range(sent.project, everything))
     with serving_layer.connect(sent.project) as connection:
-        asked = f"SELECT DISTINCT state FROM hours WHERE name = 'met' AND hour < '{everything.end.isoformat()}'"
+        asked = f"SELECT DISTINCT state FROM hours WHERE name LIKE 'met%' AND hour < '{everything.end.isoformat()}'"
         states = connection.sql(asked).fetchall()
     assert states == [("final",)]
-    with serving_layer.connect(sent.project) as connection:
-        alone = connection.sql("SELECT number, moment, events FROM alone WHERE number >= 0").fetchall()
-    assert {events for *_, events in alone} == {1}
     return Pairs(
-        provisional,
-        read(sent.project),
-        sorted((number, milliseconds(at)) for number, at, _ in alone),
-        read(sent.project, "met_itself"),
+        provisional.pairs,
+        read(sent.project).pairs,
+        {kind: read(sent.project, f"met_{kind}") for kind in OUTER},
+        read(sent.project, "met_itself").pairs,
     )
 
 
@@ -217,23 +238,37 @@ def test_kafka_streams_lacks_just_the_pairs_of_which_it_has_forgotten_a_partner(
     assert all(is_late(events, pair) for pair in set(by_hourline.final) - set(in_time))
 
 
+@pytest.mark.parametrize("kind", OUTER)
 def test_the_events_without_a_partner_are_those_of_nested_loops(
-    events: list[SideEvent], nested: list[Pair], by_hourline: Pairs
+    kind: Outer, events: list[SideEvent], nested: list[Pair], by_hourline: Pairs
 ) -> None:
-    met = {number for left, right, _ in nested for number in (left, right)}
-    assert by_hourline.alone == [(number, one.time) for number, one in enumerate(events) if number not in met]
+    assert by_hourline.outer[kind] == (nested, without_partner(events, kind, nested))
 
 
+@pytest.mark.parametrize("kind", OUTER)
+def test_in_order_kafka_streams_has_the_same_pairs_and_events_without_a_partner(
+    kind: Outer, outer_by_kafka_streams: Mapping[Outer, OuterJoined], by_hourline: Pairs
+) -> None:
+    assert outer_by_kafka_streams[kind].in_order == by_hourline.outer[kind]
+
+
+@pytest.mark.parametrize("kind", OUTER)
 def test_kafka_streams_has_these_and_those_whose_partner_came_too_late(
-    events: list[SideEvent], alone_by_kafka_streams: list[list[Alone]], by_hourline: Pairs
+    kind: Outer,
+    events: list[SideEvent],
+    by_kafka_streams: tuple[list[Pair], list[Pair]],
+    outer_by_kafka_streams: Mapping[Outer, OuterJoined],
+    by_hourline: Pairs,
 ) -> None:
-    truly = set(by_hourline.alone)
-    in_time, ever = map(set, alone_by_kafka_streams)
-    assert in_time > truly
-    assert ever >= truly
+    in_time, ever, _ = outer_by_kafka_streams[kind]
+    assert (in_time.pairs, ever.pairs) == by_kafka_streams
+    truly = set(by_hourline.outer[kind].alone)
+    assert in_time.alone == without_partner(events, kind, in_time.pairs)
+    assert set(in_time.alone) > truly
+    assert set(ever.alone) >= truly
     # With a grace that is longer than all, it does not tell events of one side, key and time apart.
     twins = Counter(events)
-    assert all(twins[events[number]] > 1 for number, _ in ever - truly)
+    assert all(twins[events[number]] > 1 for number, _ in set(ever.alone) - truly)
 
 
 def test_kafka_streams_joins_a_stream_with_itself_to_the_same_pairs_and_each_event_with_itself(
@@ -251,19 +286,19 @@ def test_kafka_streams_joins_a_stream_with_itself_to_the_same_pairs_and_each_eve
 
 
 def test_the_page_has_the_numbers_of_events_without_a_partner(
-    alone_by_kafka_streams: list[list[Alone]], by_hourline: Pairs
+    outer_by_kafka_streams: Mapping[Outer, OuterJoined], by_hourline: Pairs
 ) -> None:
-    in_time, ever = alone_by_kafka_streams
-    truly = set(by_hourline.alone)
-    assert len(set(in_time)) == len(in_time)
+    joined = [(outer_by_kafka_streams[kind], set(by_hourline.outer[kind].alone)) for kind in OUTER]
     numbers = {
-        "events without a partner of Hourline, final": len(truly),
-        "events without a partner of Kafka Streams": len(in_time),
-        "those that have a partner": len(set(in_time) - truly),
-        "those with a partner, of a grace that is longer than all": len(set(ever) - truly),
+        "events without a partner of Hourline, final": [len(truly) for _, truly in joined],
+        "events without a partner of Kafka Streams": [len(of.in_time.alone) for of, _ in joined],
+        "those that have a partner": [len(set(of.in_time.alone) - truly) for of, truly in joined],
+        "those with a partner, of a grace that is longer than all": [
+            len(set(of.ever.alone) - truly) for of, truly in joined
+        ],
     }
-    assert min(numbers.values()) > 0
-    assert stated_numbers("Events without a partner") == numbers
+    assert min(number for of in numbers.values() for number in of) > 0
+    assert stated_columns("Events without a partner") == numbers
 
 
 def test_the_page_has_the_numbers_of_the_differences(
@@ -301,9 +336,34 @@ def is_forgotten(events: Sequence[SideEvent], pair: Pair) -> bool:
     return events[first].time <= max(kept) - WITHIN.before - WITHIN.after - WITHIN.grace
 
 
-def read(project: Project, metric: str = "met") -> list[Pair]:
-    """The pairs, each of which counts once."""
+def without_partner(events: Iterable[SideEvent], kind: Outer, pairs: Iterable[Pair]) -> list[Alone]:
+    """The events that are in none of the pairs."""
+    met = {number for left, right, _ in pairs for number in (left, right)}
+    return [
+        (number, one.time)
+        for number, one in enumerate(events)
+        if number not in met and (kind == "outer" or one.side == "left")
+    ]
+
+
+def numbered(found: tuple[Iterable[Pair], Iterable[Alone]], numbers: Sequence[int]) -> Joined:
+    """What a join of Kafka Streams has found, by the numbers of its events, and without the closing ones."""
+    pairs, alone = found
+    return Joined(
+        sorted((numbers[one], numbers[other], time) for one, other, time in pairs if one < len(numbers)),
+        sorted((numbers[one], time) for one, time in alone if one < len(numbers)),
+    )
+
+
+def read(project: Project, metric: str = "met") -> Joined:
+    """The pairs, and the events without a partner, each of which counts once."""
     with serving_layer.connect(project) as connection:
-        rows = connection.sql(f"SELECT left_number, right_number, later, pairs FROM {metric}").fetchall()
+        rows = connection.sql(
+            f"SELECT left_number, right_number, later, pairs FROM {metric} WHERE coalesce(left_number, right_number) >= 0"
+        ).fetchall()
     assert {pairs for *_, pairs in rows} == {1}
-    return sorted((left, right, milliseconds(later)) for left, right, later, _ in rows)
+    times = [(left, right, milliseconds(later)) for left, right, later, _ in rows]
+    return Joined(
+        sorted(one for one in times if None not in one),
+        sorted((right if left is None else left, time) for left, right, time in times if None in (left, right)),
+    )
