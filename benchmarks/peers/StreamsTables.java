@@ -27,7 +27,7 @@ import org.apache.kafka.streams.state.Stores;
  * place of a record, `!` asks for all results as they stand there. A line of the answer: number of the case, number of the `!` in it, result, key, value.
  */
 public class StreamsTables {
-    private static final List<String> RESULTS = List.of("counts", "inner", "left", "foreign_inner", "foreign_left");
+    private static final List<String> RESULTS = List.of("counts", "inner", "left", "outer", "foreign_inner", "foreign_left");
 
     public static void main(String[] arguments) throws Exception {
         List<String> cases = Files.readAllLines(Path.of(arguments[0]));
@@ -42,11 +42,12 @@ public class StreamsTables {
         KTable<String, String> orders = table(builder, kind, "orders");
         KTable<String, String> payments = table(builder, kind, "payments");
         KTable<String, String> customers = table(builder, kind, "customers");
-        ValueJoiner<String, String, String> both = (order, other) -> order + "/" + (other == null ? "" : other);
+        ValueJoiner<String, String, String> both = (order, other) -> (order == null ? "" : order) + "/" + (other == null ? "" : other);
         orders.groupBy((key, order) -> KeyValue.pair(part(order, 0), key), Grouped.with(Serdes.String(), Serdes.String()))
                 .count(Materialized.as(Stores.inMemoryKeyValueStore("counts")));
         orders.join(payments, both, result("inner"));
         orders.leftJoin(payments, both, result("left"));
+        orders.outerJoin(payments, both, result("outer"));
         orders.join(customers, (String order) -> part(order, 1), both, result("foreign_inner"));
         orders.leftJoin(customers, (String order) -> part(order, 1), both, result("foreign_left"));
 

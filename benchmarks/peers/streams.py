@@ -29,7 +29,7 @@ Alone = tuple[int, int]
 """The number of an event without a partner, and the time in milliseconds since 1970."""
 Tables = Mapping[str, dict[str, str]]
 """By name, the rows of the tables that are made of orders, payments and customers: ``counts`` of the orders by status,
-their joins ``inner`` and ``left`` with payments, and ``foreign_inner`` and ``foreign_left`` with customers.
+their joins ``inner``, ``left`` and ``outer`` with payments, and ``foreign_inner`` and ``foreign_left`` with customers.
 """
 
 

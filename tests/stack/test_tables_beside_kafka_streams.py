@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ ORDERS = [f"order{number}" for number in range(12)]
 CUSTOMERS = [f"customer{number}" for number in range(6)]
 ARRIVALS = ("punctual", "late")
 KINDS = {"table": "table", "versioned": f"versioned,{milliseconds(timedelta(days=99))}"}
-JOINS = ("inner", "left", "foreign_inner", "foreign_left")
+JOINS = ("inner", "left", "outer", "foreign_inner", "foreign_left")
 OF_AN_ARRIVAL = {
     "sources/NAME_orders.yaml": """
         topic: tables_NAME_orders
@@ -49,6 +50,7 @@ OF_AN_ARRIVAL = {
         key_type: string
         fields: {method: string}
         event_time: record.timestamp
+        grace: 0s
         """,
     "sources/NAME_customers.yaml": """
         topic: tables_NAME_customers
@@ -74,6 +76,29 @@ OF_AN_ARRIVAL = {
         lookups:
           payment: {lookup: NAME_payment, key: record_key}
           buyer: {lookup: NAME_buyer, key: customer}
+        """,
+    "sources/NAME_paying.yaml": """
+        snapshot: {of: NAME_payments, columns: method}
+        grace: 0s
+        """,
+    "sources/NAME_either.yaml": """
+        join:
+          left: {source: NAME, as: ordered}
+          right: {source: NAME_paying, as: paid}
+          on: record_key
+          within: 0s
+          type: full
+        grace: 0s
+        """,
+    "metrics/NAME_outer.yaml": """
+        source: NAME_either
+        dimensions:
+          number: coalesce(ordered_record_key, paid_record_key)
+          ordered: ordered_record_key IS NOT NULL
+          status: ordered_status
+          customer: ordered_customer
+          method: paid_method
+        measures: {rows: count}
         """,
     "metrics/NAME_counts.yaml": """
         source: NAME
@@ -106,10 +131,10 @@ FILES = {
 class Answers(NamedTuple):
     """What Hourline has for one arrival, at each hour's end."""
 
-    provisional: list[dict[str, str]]
-    """The counts before the recompute."""
+    provisional: list[Tables]
+    """Before the recompute."""
     states: set[str]
-    """Those of the hours of these counts."""
+    """Those of the hours before the recompute."""
     final: list[Tables]
 
 
@@ -165,13 +190,13 @@ def by_hourline(
         for row in rows:
             time, value = row.time, None if row.value is None else json.dumps(body_of(row))
             sent.producer.produce(f"tables_{arrival}_{row.table}", value, row.key, partition=0, timestamp=time)
-        # With these, which have no key, the clock passes the last hour's end.
-        for step in range(6):
-            sent.producer.produce(f"tables_{arrival}_orders", "{}", partition=0, timestamp=ENDS[-1] + step * MINUTE)
+        # With these, which have no key, the clocks pass the last hour's end.
+        for table, step in product(("orders", "payments"), range(6)):
+            sent.producer.produce(f"tables_{arrival}_{table}", "{}", partition=0, timestamp=ENDS[-1] + step * MINUTE)
     sent.flush()
     sent.drain()
     assert sent.last_sequence("late") > 1, "all snapshots were taken in one micro-batch"
-    before = {arrival: (read_counts(sent.project, arrival), states(sent.project, arrival)) for arrival in ARRIVALS}
+    before = {arrival: (read(sent.project, arrival), states(sent.project, arrival)) for arrival in ARRIVALS}
     sent.command("lookups", "--refresh")
     sent.recompute()
     for arrival in ARRIVALS:
@@ -187,7 +212,9 @@ def test_in_order_both_have_the_same_rows_at_each_hours_end(
     told = by_hourline["punctual"]
     assert told.final == [tables_of(rows_before(arrivals["punctual"], end), by_time) for end in ENDS]
     assert "stale" not in told.states
-    assert told.provisional == [tables["counts"] for tables in told.final]
+    # A row meets those of a lookup as they were refreshed last.
+    for name in ("counts", "outer"):
+        assert [tables[name] for tables in told.provisional] == [tables[name] for tables in told.final], name
     comparable = [of_kafka_streams(tables) for tables in told.final]
     for kind in KINDS:
         assert [of_kafka_streams(tables) for tables in by_kafka_streams["punctual", kind]] == comparable, kind
@@ -231,6 +258,7 @@ def test_the_pages_have_the_numbers_of_the_differences(
         "counts by status": "counts",
         "rows of an inner join by the key": "inner",
         "rows of a left join by the key": "left",
+        "rows of an outer join by the key": "outer",
         "rows of an inner join by a foreign key": "foreign_inner",
         "rows of a left join by a foreign key": "foreign_left",
     }
@@ -293,7 +321,8 @@ def tables_of(rows: Iterable[TableRow], order: Callable[[TableRow], int]) -> Tab
     for kind, others in (("", payments), ("foreign_", buyers)):
         left = {key: f"{value}/{others[key] or ''}" for key, value in orders.items()}
         found |= {f"{kind}left": left, f"{kind}inner": {key: value for key, value in left.items() if others[key]}}
-    return found
+    paid_alone = {key: f"/{method}" for key, method in newest["payments"].items() if method and key not in orders}
+    return found | {"outer": found["left"] | paid_alone}
 
 
 def of_kafka_streams(tables: Tables) -> Tables:
@@ -330,28 +359,27 @@ def body_of(row: TableRow) -> dict[str, str | None]:
 
 def states(project: Project, arrival: str) -> set[str]:
     with serving_layer.connect(project) as connection:
-        asked = f"SELECT DISTINCT state FROM hours WHERE name = '{arrival}_counts' AND hour < '{iso_text(BASE + HOURS * HOUR)}'"
+        asked = f"SELECT DISTINCT state FROM hours WHERE name IN ('{arrival}_counts', '{arrival}_outer') AND hour < '{iso_text(BASE + HOURS * HOUR)}'"
         return {state for (state,) in connection.sql(asked).fetchall()}
 
 
-def read_counts(project: Project, arrival: str) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = [{} for _ in ENDS]
-    with serving_layer.connect(project) as connection:
-        rows = connection.sql(f"SELECT hour, coalesce(status, ''), orders FROM {arrival}_counts").fetchall()
-    for hour, status, orders in rows:
-        found[(hour - BASE) // HOUR][status] = str(orders)
-    return found
-
-
 def read(project: Project, arrival: str) -> list[Tables]:
-    found: list[Tables] = [
-        {"counts": counts, **{name: {} for name in JOINS}} for counts in read_counts(project, arrival)
-    ]
+    found: list[Tables] = [{name: {} for name in ("counts", *JOINS)} for _ in ENDS]
     with serving_layer.connect(project) as connection:
+        counts = connection.sql(f"SELECT hour, coalesce(status, ''), orders FROM {arrival}_counts").fetchall()
+        outer = connection.sql(
+            f"SELECT hour, number, if(ordered, concat(status, '/', customer), ''), coalesce(method, ''), rows "
+            f"FROM {arrival}_outer"
+        ).fetchall()
         rows = connection.sql(
             "SELECT hour, number, concat(status, '/', customer, '/'), coalesce(method, ''), coalesce(region, ''), "
             f"orders, paid, bought FROM {arrival}_joined"
         ).fetchall()
+    for hour, status, orders in counts:
+        found[(hour - BASE) // HOUR]["counts"][status] = str(orders)
+    for hour, number, order, method, together in outer:
+        assert together == 1
+        found[(hour - BASE) // HOUR]["outer"][number] = f"{order}/{method}"
     for hour, number, order, method, region, orders, paid, bought in rows:
         assert orders == 1
         tables = found[(hour - BASE) // HOUR]
