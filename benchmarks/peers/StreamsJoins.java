@@ -11,15 +11,18 @@ import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.state.Stores;
 
 /**
  * Joins events with the rows of a table, in Kafka Streams without a broker.
  *
- * Arguments: a file, and a folder for the state. Each line of the file is a case, in two parts with a tab between them: `global`, `table` or
- * `versioned,RETENTION`, and the records in the order in which they come: rows as KEY=VALUE@TIME, without a value for one that is deleted, and
- * events as KEY@TIME, without a key for null. All times are milliseconds. A line of the answer: number of the case, number of the event, value.
+ * Arguments: a file, and a folder for the state. Each line of the file is a case, in two parts with a tab between them: `left` or `inner` for a join with a
+ * KTable, `left,RETENTION` or `inner,RETENTION` for one with a versioned KTable, or `global` for a left join with a GlobalKTable; and the records in the order
+ * in which they come: rows as KEY=VALUE@TIME, without a value for one that is deleted, and events as KEY@TIME, without a key for null. All times are
+ * milliseconds. A line of the answer: number of the case, number of the event, value.
  */
 public class StreamsJoins {
     public static void main(String[] arguments) throws Exception {
@@ -30,23 +33,22 @@ public class StreamsJoins {
         }
     }
 
-    private static void join(int number, String[] table, String[] records, String state) {
+    private static void join(int number, String[] kind, String[] records, String state) {
         StreamsBuilder builder = new StreamsBuilder();
         var consumed = Consumed.with(Serdes.String(), Serdes.String());
         KStream<String, String> events = builder.stream("events", consumed);
+        ValueJoiner<String, String, String> line = (event, row) -> event + "," + (row == null ? "" : row);
         KStream<String, String> joined;
-        if (table[0].equals("global")) {
+        if (kind[0].equals("global")) {
             var rows = builder.globalTable("rows", consumed, Materialized.<String, String>as(Stores.inMemoryKeyValueStore("joined")));
-            joined = events.leftJoin(rows, (key, event) -> key, (event, row) -> line(event, row));
-        } else if (table[0].equals("table")) {
-            var rows = builder.table("rows", consumed, Materialized.<String, String>as(Stores.inMemoryKeyValueStore("joined")));
-            joined = events.leftJoin(rows, (event, row) -> line(event, row));
+            joined = events.leftJoin(rows, (key, event) -> key, line);
         } else {
-            Duration retention = Duration.ofMillis(Long.parseLong(table[1]));
-            var store = Stores.persistentVersionedKeyValueStore("joined", retention);
-            joined = events.leftJoin(builder.table("rows", consumed, Materialized.<String, String>as(store)), (event, row) -> line(event, row));
+            KTable<String, String> rows = builder.table("rows", consumed, Materialized.as(kind.length > 1
+                    ? Stores.persistentVersionedKeyValueStore("joined", Duration.ofMillis(Long.parseLong(kind[1])))
+                    : Stores.inMemoryKeyValueStore("joined")));
+            joined = kind[0].equals("inner") ? events.join(rows, line) : events.leftJoin(rows, line);
         }
-        joined.foreach((key, line) -> System.out.println(number + "," + line));
+        joined.foreach((key, found) -> System.out.println(number + "," + found));
 
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "joins");
@@ -69,9 +71,5 @@ public class StreamsJoins {
 
     private static void send(TestInputTopic<String, String> topic, String key, String value, long time) {
         topic.pipeInput(key, value.isEmpty() ? null : value, time);
-    }
-
-    private static String line(String event, String row) {
-        return event + "," + (row == null ? "" : row);
     }
 }

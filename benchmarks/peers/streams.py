@@ -99,17 +99,17 @@ def count_in_windows(cases: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> 
     return found
 
 
-def join(cases: Sequence[tuple[str, Sequence[Row | Event]]]) -> list[list[str | None]]:
-    """For each case, the values that its events have met in the table, in their order.
+def join(cases: Sequence[tuple[str, Sequence[Row | Event]]]) -> list[dict[int, str | None]]:
+    """For each case, the values that its events have met in the table, by their number.
 
-    A case has the kind of its table (``global``, ``table``, or ``versioned,RETENTION``, in milliseconds), and rows and
-    events in the order in which they come. Keys and values have no spaces, tabs, commas, at-signs and equal signs.
+    A case has the kind of its join, and rows and events in the order in which they come. ``left`` and ``inner`` join
+    with a KTable, which is versioned if ``,RETENTION`` follows, in milliseconds. ``global`` is a left join with a
+    GlobalKTable. Keys and values have no spaces, tabs, commas, at-signs and equal signs.
     """
-    found: list[list[str | None]] = [[] for _ in cases]
+    found: list[dict[int, str | None]] = [{} for _ in cases]
     lines = (f"{kind}\t{' '.join(map(_text, records))}" for kind, records in cases)
     for number, event, value in _ask("StreamsJoins", WITH_ROCKSDB, lines):
-        assert int(event) == len(found[int(number)]), "an event was left out"
-        found[int(number)].append(value or None)
+        found[int(number)][int(event)] = value or None
     return found
 
 
