@@ -1,8 +1,9 @@
 """Finds the published hours whose events meet other rows of lookups now, and marks them in coverage as stale.
 
 It compares the version that an hour's result is of with the newest one. The keys that differ are looked for among the
-archived events of these hours, of which the columns of the keys alone are read. An hour in which they do not come is of
-the newest version, too, which coverage then says. So a difference is looked for once, and readers compute nothing.
+archived events of these hours, of which the columns of the keys alone are read. Where they come, the ids are read, too,
+since not each event of an id counts. An hour without such an event is of the newest version, too, which coverage then
+says. So a difference is looked for once, and readers compute nothing.
 """
 
 import json
@@ -27,7 +28,16 @@ from hourline_core.lookups.versions import find_newest, is_kept, scan_differing
 from hourline_core.model import Lookup, Metric, Project, Source, declaration_hash
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.identity import words_of
-from hourline_core.model.scratch_columns import EVENT_TIME, HOUR, SCRATCH_PREFIX, SEQUENCE
+from hourline_core.model.scratch_columns import (
+    EVENT_TIME,
+    HOUR,
+    OFFSET,
+    PARTITION,
+    PLACE,
+    SCRATCH_PREFIX,
+    SEQUENCE,
+    TOPIC_ID,
+)
 from hourline_core.sql.database import open_database
 from hourline_core.sql.literals import identifier, literal
 from hourline_core.storage import commits
@@ -38,6 +48,9 @@ from hourline_core.storage.version_retention import PUBLISHED
 _COVERED, _CUTOFF = f"{SCRATCH_PREFIX}covered", f"{SCRATCH_PREFIX}cutoff"
 _SEVERAL = 0
 """Stands for the versions of an hour whose events kept those of their micro-batches. No version has this number."""
+
+_HOURS_WITH_IDS = 24
+"""The number of hours whose ids are compared at once."""
 
 
 @dataclass
@@ -146,7 +159,7 @@ def _outdated_versions(project: Project, newest: Mapping[str, int], metric: str,
 
 
 class _Archive:
-    """The archived events of a source, of which the keys are read."""
+    """The archived events of a source, of which the keys and ids are read."""
 
     def __init__(
         self, database: duckdb.DuckDBPyConnection, project: Project, source: Source, tell: Callable[[str], None]
@@ -159,16 +172,19 @@ class _Archive:
         read = {name: identifier(of) if of.casefold() in there else "NULL" for name, of in known.items()}
         selected = ", ".join(f"{of} AS {identifier(name)}" for name, of in read.items())
         self._events = f"(SELECT {selected} FROM hourline.events_{source.name})"
+        identity = translate(source, source.id) if source.id else None
+        self._counts = _counts(source, identity.sql) if identity else ""
         self._is_as_declared = not ArchiveDecodings.read(self._layout, source).others
         self._found: dict[object, set[datetime]] = {}
 
     def find_touched(
         self, metric: Metric, lookup: Lookup, versions: tuple[int, int], cutoffs: Mapping[datetime, int]
     ) -> set[datetime]:
-        """Those of the hours (UTC) in ``cutoffs`` with an event up to its cutoff that meets other values, which the
-        metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can tell, if
-        a version is no longer kept, or if the events kept theirs until now, these are all hours with events. It is
-        told if the versions cannot be compared, as when there is no space for that, or one is damaged.
+        """Those of the hours (UTC) in ``cutoffs`` with an event that counts up to its cutoff and meets other values,
+        which the metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can
+        tell, if a version is no longer kept, or if the events kept theirs until now, these are all hours with events.
+        It is told if the versions cannot be compared, as when there is no space for that, or one is damaged. If nobody
+        but Spark can tell ids, each event counts.
         """
         words, touched = words_of(self._source, metric), set[datetime]()
         values = tuple(name for name in lookup.columns if name.casefold() in words and name not in lookup.key)
@@ -204,13 +220,23 @@ class _Archive:
                 f"with events of source '{self._source.name}' count as stale that are of the first one: {error}"
             )
             return self._find_hours(cutoffs, "")
-        return self._find_hours(cutoffs, _meets(lookup, keys), changes) if changes.num_rows else set()
+        return self._find_hours_of(cutoffs, _meets(lookup, keys), changes) if changes.num_rows else set()
+
+    def _find_hours_of(self, cutoffs: Mapping[datetime, int], meets: str, changes: pa.Table) -> set[datetime]:
+        """The hours in ``cutoffs`` with an event that counts up to its cutoff, and ``meets`` one of ``changes``."""
+        touched = sorted(self._find_hours(cutoffs, meets, changes))
+        if not self._counts:
+            return set(touched)
+        # To compare ids takes some 150 bytes for each event.
+        days = [touched[first : first + _HOURS_WITH_IDS] for first in range(0, len(touched), _HOURS_WITH_IDS)]
+        found = (self._find_hours({hour: cutoffs[hour] for hour in day}, meets, changes, self._counts) for day in days)
+        return set().union(*found)
 
     def _find_hours(
-        self, cutoffs: Mapping[datetime, int], meets: str, changes: pa.Table | None = None
+        self, cutoffs: Mapping[datetime, int], meets: str, changes: pa.Table | None = None, counts: str = ""
     ) -> set[datetime]:
-        """The hours in ``cutoffs`` with an event up to its cutoff that ``meets`` one of ``changes`` (SQL). Empty: any
-        event will do.
+        """The hours in ``cutoffs`` with an event up to its cutoff that ``counts`` and ``meets`` one of ``changes``
+        (SQL). Empty: any event will do.
         """
         hours = pa.table({_COVERED: pa.array(list(cutoffs), TIMESTAMP), _CUTOFF: pa.array(list(cutoffs.values()))})
         self._database.register("_covered", hours)
@@ -220,9 +246,11 @@ class _Archive:
         within = f"{HOUR} BETWEEN {literal(min(cutoffs))} AND {literal(max(cutoffs))}"
         try:
             found = self._database.execute(f"""
-                SELECT DISTINCT {HOUR} FROM {self._events}
-                JOIN _covered ON {HOUR} = {_COVERED} AND {SEQUENCE} <= {_CUTOFF}
-                {f"JOIN _changes ON {meets}" if meets else ""} WHERE {within}""").fetchall()
+                WITH there AS NOT MATERIALIZED (
+                    FROM {self._events} JOIN _covered ON {HOUR} = {_COVERED} AND {SEQUENCE} <= {_CUTOFF} WHERE {within}
+                )
+                SELECT DISTINCT {HOUR} FROM ({counts or "FROM there"})
+                {f"JOIN _changes ON {meets}" if meets else ""}""").fetchall()
         finally:
             self._database.unregister("_covered")
             self._database.unregister("_changes")
@@ -234,3 +262,13 @@ def _meets(lookup: Lookup, keys: Sequence[str]) -> str:
     equal = [f"{name} = {key}" for name, key in zip(key_columns(lookup), keys, strict=True)]
     at = f"epoch_us({EVENT_TIME})"
     return " AND ".join([*equal, f"{FIRST} <= {at}", f"{at} < {END}"])
+
+
+def _counts(source: Source, identity: str) -> str:
+    """A query: those of the events ``there`` that count by their ``identity`` (SQL), as a recompute decides it."""
+    order = f"{SEQUENCE}, {TOPIC_ID}, {PARTITION}, {OFFSET}, coalesce({PLACE}, 0)"
+    number = "count(*) OVER of_id" if source.takes_back else f"row_number() OVER (of_id ORDER BY {order})"
+    return f"""
+        FROM there WHERE ({identity}) IS NULL UNION ALL
+        FROM there WHERE ({identity}) IS NOT NULL
+        WINDOW of_id AS (PARTITION BY {HOUR}, {identity}) QUALIFY {number} = 1"""
