@@ -26,6 +26,7 @@ _NAMED_BY_JAVA = re.compile(
 )
 _OF_PYTHON = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt): .*$", re.MULTILINE)
 
+_WORKER = "pyspark/worker.py"
 _LINE = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
 
 _OF_MACHINES = (
@@ -76,6 +77,13 @@ def _errno_in(errors: list[BaseException], numbers: Collection[int], pattern: st
             if re.search(said, text, re.IGNORECASE | re.MULTILINE):
                 return number
     return None
+
+
+def is_of_worker(errors: Iterable[BaseException]) -> bool:
+    """Whether one of the exceptions was raised in a Python worker of Spark."""
+    known = [*errors]
+    # What a task has told comes with its trace in a note. Of other tasks, Spark makes a text.
+    return any(hasattr(one, "__notes__") for one in known) or any(_WORKER in text for text in texts_of(known))
 
 
 def first_cause(texts: list[str]) -> str:

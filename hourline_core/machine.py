@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hourline_core.error_causes import chain, errno_of, texts_of
+from hourline_core.error_causes import chain, errno_of, is_of_worker, texts_of
 from hourline_core.errors import HourlineError, ResourceError, SetupError, UsageError
 
 Told = tuple[type[HourlineError], str]
@@ -35,6 +35,8 @@ class Surroundings:
     """The address of its Kafka."""
     java_memory: str | None = None
     """The setting ``spark.driver_memory``."""
+    worker_memory: str | None = None
+    """The setting ``spark.worker_memory``."""
 
 
 def explain_refusal(error: BaseException, around: Surroundings) -> Told | None:
@@ -43,7 +45,10 @@ def explain_refusal(error: BaseException, around: Surroundings) -> Told | None:
     texts = [*texts_of(errors)]
     no_memory = number == errno.ENOMEM or any(isinstance(one, MemoryError) for one in errors)
     if no_memory or any(words in text for text in texts for words in (*_NO_MEMORY_WORDS, *_NO_THREAD_WORDS)):
-        return ResourceError, _no_memory("\n".join(texts), around)
+        text = "\n".join(texts)
+        if (limit := _OF_DUCKDB.search(text)) and is_of_worker(errors):
+            return ResourceError, _no_memory_of_worker(limit[1], around)
+        return ResourceError, _no_memory(text, around)
     return _of_disk(number, _folder(errors, around, number)) or _of_file(error, number, around)
 
 
@@ -111,6 +116,18 @@ def _no_memory(text: str, around: Surroundings) -> str:
     return (
         "the memory of this machine is used up; end other processes, or lower speed.max_records_per_batch or "
         "spark.driver_memory"
+    )
+
+
+def _no_memory_of_worker(limit: str, around: Surroundings) -> str:
+    if around.worker_memory:
+        return (
+            f"a Python worker of Spark has used up its {limit}, the part of a core in spark.worker_memory "
+            f"({around.worker_memory}); raise that in hourline.yaml"
+        )
+    return (
+        f"a Python worker of Spark has used up its {limit}, the part of a core in 40 % of the machine's memory; give "
+        "the machine more memory, or set spark.worker_memory to more of it in hourline.yaml"
     )
 
 

@@ -8,10 +8,14 @@ from uuid import uuid4
 
 import duckdb
 
+from hourline_core.model.settings import bytes_of
+from hourline_core.runtime.child_environment import WORKER_MEMORY
 from hourline_core.sql.sketches import install_sketch_functions
 
 _OF_WORKERS = 0.5
-"""The part of DuckDB's default limit, 80 % of a machine's memory, that all workers of a machine share."""
+"""The part of DuckDB's default limit, 80 % of a machine's memory, that all workers of a machine share, unless the
+setting ``spark.worker_memory`` says what they do.
+"""
 
 
 def open_database() -> duckdb.DuckDBPyConnection:
@@ -50,7 +54,10 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def _limit_of_worker(connection: duckdb.DuckDBPyConnection) -> str:
+    cores = os.cpu_count() or 1
+    if declared := os.environ.get(WORKER_MEMORY):
+        return f"{(bytes_of(declared) >> 10) // cores}KiB"
     row = connection.execute("SELECT current_setting('memory_limit')").fetchone()
     assert row
     number, unit = row[0].split()
-    return f"{float(number) * _OF_WORKERS / (os.cpu_count() or 1):.3f}{unit}"
+    return f"{float(number) * _OF_WORKERS / cores:.3f}{unit}"

@@ -80,6 +80,11 @@ class SparkSettings(Declaration):
     driver_memory: Annotated[str, AfterValidator(_memory)] = "1g"
     """The maximum heap size of Spark's driver, such as `512m` or `2g`."""
 
+    worker_memory: Annotated[str, AfterValidator(_memory)] | None = None
+    """The maximum memory of DuckDB in all of Spark's Python workers of a machine, such as `512m` or `2g`. Each core has
+    an equal part of it. What does not fit goes to files. Without it, 40 % of the machine's memory.
+    """
+
     config: dict[Annotated[str, AfterValidator(_spark_key)], str] = pydantic.Field(default={}, repr=False)
     """Further options of Spark: `spark.…: value`."""
 

@@ -14,6 +14,9 @@ PORTABLE = {
 }
 """Also for processes on other machines."""
 
+WORKER_MEMORY = "HOURLINE_WORKER_MEMORY"
+"""The variable with the setting ``spark.worker_memory``, for Spark's Python workers."""
+
 _OF_PYTHON = (
     *("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPLATLIBDIR"),
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),

@@ -7,8 +7,10 @@ from hourline_core.model import Project
 
 
 def surroundings_of(project: Project, kafka: str | None = None) -> Surroundings:
-    """The workspace, the tables if they are on this machine, Kafka (``kafka``, or the one in the settings), and Java's
-    memory.
+    """The workspace, the tables if they are on this machine, Kafka (``kafka``, or the one in the settings), and the
+    memory of Java and of Spark's Python workers.
     """
     folders = [project.workspace, *([] if "://" in project.tables else [Path(project.tables)])]
-    return Surroundings(folders, kafka or project.settings.kafka.bootstrap, project.settings.spark.driver_memory)
+    spark = project.settings.spark
+    address = kafka or project.settings.kafka.bootstrap
+    return Surroundings(folders, address, spark.driver_memory, spark.worker_memory)

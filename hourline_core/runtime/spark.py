@@ -16,7 +16,7 @@ from hourline_core.error_causes import chain, java_causes, texts_of
 from hourline_core.errors import SetupError, first_line
 from hourline_core.model import Project
 from hourline_core.runtime.attempts import register_attempt
-from hourline_core.runtime.child_environment import known_user_name, user_name
+from hourline_core.runtime.child_environment import WORKER_MEMORY, known_user_name, user_name
 from hourline_core.runtime.class_archives import sharing_options
 from hourline_core.runtime.executor_python import refuse_unsuited_python
 from hourline_core.runtime.jars import fetch_jars
@@ -140,6 +140,7 @@ def spark_session(
         "spark.driver.defaultExtraClassPath": os.pathsep.join(map(str, jars)),
         **(_ON_THIS_MACHINE if local else {"spark.jars": ",".join(map(str, jars))}),
         "spark.driver.memory": settings.driver_memory,
+        **({f"spark.executorEnv.{WORKER_MEMORY}": settings.worker_memory} if settings.worker_memory else {}),
         "spark.driver.defaultJavaOptions": shlex.join(
             [f"-Dlog4j2.configurationFile={log4j.as_uri()}", *sharing_options("spark")]
         ),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyspark
 
-from hourline_core.runtime.child_environment import PORTABLE, child_environment, home_folder, user_name
+from hourline_core.runtime.child_environment import PORTABLE, WORKER_MEMORY, child_environment, home_folder, user_name
 from hourline_core.runtime.java_options import SAME_EVERYWHERE, of_user
 
 _OF_DRIVER, _OF_EXECUTORS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
@@ -17,7 +17,8 @@ def spark_environment(python: str) -> dict[str, str]:
     """The environment of Spark's Java, whose workers run ``python``. Spark's own variables are left out: its settings
     are those of the project.
     """
-    kept = {name: value for name, value in child_environment().items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    others = ("SPARK_", "PYSPARK_", WORKER_MEMORY)
+    kept = {name: value for name, value in child_environment().items() if not name.startswith(others)}
     return {
         **kept,
         # Spark's workers would run the first `python3` on the path, and its scripts would ask it where Spark is.

@@ -57,6 +57,14 @@ HEAP, BUFFERS, CLASSES, THREADS = (
 DUCKDB = duckdb.OutOfMemoryException(
     "Out of Memory Error: failed to allocate data of size 1.0 GiB (12.3 GiB/12.4 GiB used)\nPossible solutions:\n"
 )
+DUCKDB_IN_TASK = duckdb.OutOfMemoryException(*DUCKDB.args)
+DUCKDB_IN_TASK.add_note("Traceback (most recent call last):\n")
+DUCKDB_IN_UDF = FromJava(
+    "Job aborted due to stage failure",
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    f'  File "/lib/pyspark/worker.py", line 1, in main\n    process()\n_duckdb.OutOfMemoryException: {DUCKDB}\n\n'
+    "\tat org.apache.spark.api.python.BasePythonRunner\n",
+)
 NO_FILE = DeltaError(f"Object at location {TABLE}/part-0.parquet not found: No such file or directory (os error 2)")
 FORBIDDEN_FOLDER = DeltaError(
     f'Could not create local directory: {TABLE} Error: Os {{ code: 13, kind: PermissionDenied, message: "Permission '

@@ -29,7 +29,7 @@ from hourline_core.machine import Surroundings
 from tests.support import raised
 from tests.support.raised import FULL_FILE, FULL_LOG, TABLE, WORKER
 
-AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
+AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g", "8g")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,16 @@ AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g")
         (raised.BUFFERS, ResourceError, "raise spark.driver_memory"),
         (raised.CLASSES, ResourceError, "raise -XX:MaxMetaspaceSize"),
         (raised.DUCKDB, ResourceError, "DuckDB's memory limit of 12.4 GiB is reached"),
+        (
+            raised.DUCKDB_IN_TASK,
+            ResourceError,
+            "its 12.4 GiB, the part of a core in spark.worker_memory (8g); raise that",
+        ),
+        (
+            raised.DUCKDB_IN_UDF,
+            ResourceError,
+            "its 12.4 GiB, the part of a core in spark.worker_memory (8g); raise that",
+        ),
         (raised.CLIENT_AWAY, KafkaAwayError, "Kafka at broker-1:9092 does not answer (its words)"),
         (raised.CLIENT_FORBIDDEN, KafkaForbidsError, "Kafka at broker-1:9092 has refused (its words)"),
         (raised.CLIENT_REFUSED, BrokerError, "Kafka at broker-1:9092 has refused (its words)"),
@@ -116,6 +126,12 @@ def test_the_first_cause_is_told(error: Exception, kind: type[HourlineError], wo
     assert str(told).startswith("it stopped: ")
     assert str(told).endswith("; nothing is lost")
     assert not set("\n\t\x1b↳") & set(str(told)), str(told)
+
+
+def test_a_worker_without_declared_memory_is_told_of_the_setting() -> None:
+    told = explain_fault(raised.DUCKDB_IN_TASK, Surroundings())
+    assert "its 12.4 GiB, the part of a core in 40 % of the machine's memory" in str(told)
+    assert "set spark.worker_memory" in str(told)
 
 
 def test_a_disk_that_is_mounted_within_the_tables_is_named_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,13 @@ from tests.support.declaration_mistakes import mistakes
             "1: kafka.options.sasl.pasword: got the option 'sasl.pasword', which Hourline does not pass on — did you mean 'sasl.password'?",
         ),
         ("kafka: {options: {sasl.password: [secret]}}", "1: kafka.options.sasl.password: got a list, allowed is text"),
-        ("spark: local", "1: spark: got 'local', allowed is a mapping with the keys master, driver_memory, config"),
+        (
+            "spark: local",
+            "1: spark: got 'local', allowed is a mapping with the keys master, driver_memory, worker_memory, config",
+        ),
         ("spark: {driver_memory: big}", "1: spark.driver_memory: got 'big', allowed is a size such as 512m or 2g"),
+        ("spark: {worker_memory: 2}", "1: spark.worker_memory: got '2', allowed is a size such as 512m or 2g"),
+        ("spark: {worker_memory: 0m}", "1: spark.worker_memory: got '0m', allowed is a size such as 512m or 2g"),
         (
             "spark: {config: {sql.x: 1}}",
             "1: spark.config.sql.x: got the key 'sql.x', allowed are Spark's own, which start with 'spark.'",
