@@ -201,11 +201,13 @@ def _say_hours(hours: "list[HourStatus]") -> None:
 
 
 def _say_partitions(sources: "list[SourceStatus]") -> None:
-    """Print a row for each partition."""
+    """Print a row for each partition, with the state of joins and upserts if there are any."""
     say("")
     numbers = ["partition", "offset", "lag", "skew", "records/s", "held back"]
+    has_state = any(known.state_events is not None for source in sources for known in source.partitions)
+    of_state = ["state events", "state since (UTC)"] if has_state else []
     say_table(
-        ["source", "topic", *numbers[:3], "clock (UTC)", *numbers[3:], "holds the clock"],
+        ["source", "topic", *numbers[:3], "clock (UTC)", *numbers[3:], "holds the clock", *of_state],
         [
             (
                 source.source,
@@ -218,11 +220,12 @@ def _say_partitions(sources: "list[SourceStatus]") -> None:
                 f"{known.rate:,.1f}",
                 known.held_back + len(known.ahead),
                 _say_hold(known),
+                *((known.state_events, known.state_since) if has_state else ()),
             )
             for source in sources
             for known in source.partitions
         ],
-        right=numbers,
+        right=[*numbers, *of_state[:1]],
     )
     for source in sources:
         for known in source.partitions:

@@ -145,6 +145,14 @@ class Join(Declaration):
         return max((wait for wait, outer in zip(waits, self.outer, strict=True) if outer), default=timedelta(0))
 
     @property
+    def reaches(self) -> tuple[timedelta, timedelta]:
+        """How long before the clock of the joined source events of `left`, and of `right`, may still meet others, which
+        are new or wait to come without a partner.
+        """
+        # In a left join, the clock is behind by `after`. Events of `left` that it has passed meet no new ones.
+        return timedelta(0) if self.type == "left" else self.within.after, self.within.before
+
+    @property
     def sides(self) -> tuple[JoinSide, JoinSide]:
         """Left and right."""
         return self.left, self.right

@@ -13,6 +13,7 @@ from hourline_core.sql.all_progress import PARTITION_CLOCKS_SQL, read_rates_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.reports.each_source import ask_each
+from serving_layer.reports.input_state import InputState
 from serving_layer.reports.kafka_offsets import TopicOffsets
 
 RATE_OVER = timedelta(minutes=10)
@@ -56,6 +57,13 @@ class PartitionStatus(Described):
     """The number of its records whose event time was too far ahead to move the clock, and was not confirmed."""
     ahead: list[datetime]
     """The event times too far ahead that wait for further records to confirm them."""
+    state_events: int | None
+    """Of an input of a join or an upsert, the number of its archived events in the hours that new events may still
+    reach, by the clock of the join or upsert and its `within`. Late events may reach earlier ones. Null: it is no such
+    input.
+    """
+    state_since: datetime | None
+    """The oldest hour of these events. Null: there is none."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +79,15 @@ Readings = Mapping[str, Mapping[str, TopicReading]]
 
 
 def report_partitions(
-    connection: Connection, sources: Collection[Source], readings: Readings, offsets: Mapping[str, TopicOffsets]
+    connection: Connection,
+    sources: Collection[Source],
+    readings: Readings,
+    offsets: Mapping[str, TopicOffsets],
+    states: Mapping[str, Mapping[str, InputState]],
 ) -> dict[str, list[PartitionStatus]]:
-    """By source, the partitions of its topics. ``readings`` say by source and topic how far it was read, and
-    ``offsets`` where Kafka begins and ends. Sources without progress are left out.
+    """By source, the partitions of its topics. ``readings`` say by source and topic how far it was read, ``offsets``
+    where Kafka begins and ends, and ``states`` by join or upsert what it needs of each input. Sources without progress
+    are left out.
     """
     clocks = ask_each(connection, PARTITION_CLOCKS_SQL)
     rates = ask_each(connection, read_rates_sql(connection.taken - RATE_OVER))
@@ -88,6 +101,7 @@ def report_partitions(
             rates[source.name].to_pylist(),
             readings[source.name],
             offsets[source.name],
+            states.get(source.name, {}),
             is_running,
         )
         for source in sources
@@ -102,6 +116,7 @@ def _partitions_of(
     rate_rows: list[dict[str, Any]],
     readings: Mapping[str, TopicReading],
     offsets: TopicOffsets,
+    states: Mapping[str, InputState],
     is_running: bool,
 ) -> list[PartitionStatus]:
     names = {of.topic_id: topic for topic, of in readings.items()}
@@ -137,6 +152,7 @@ def _partitions_of(
         known = clocks.get(address)
         clock = known.clock if known else None
         ends = in_kafka.get(address)
+        state = states.get(address[0], InputState())
         partitions.append(
             PartitionStatus(
                 topic=address[0],
@@ -153,6 +169,8 @@ def _partitions_of(
                 holds_clock=address not in idle and clock is not None and clock == lowest,
                 held_back=known.held_back if known else 0,
                 ahead=list(known.ahead) if known else [],
+                state_events=state.events,
+                state_since=state.since,
             )
         )
     return partitions

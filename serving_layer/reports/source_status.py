@@ -16,6 +16,7 @@ from serving_layer.described import Described
 from serving_layer.reports.each_source import ask_each
 from serving_layer.reports.gaps import GapReport, list_gaps
 from serving_layer.reports.hour_summary import LongSilence, SourceHours
+from serving_layer.reports.input_state import find_input_states
 from serving_layer.reports.kafka_offsets import Offsets, TopicOffsets, Unknown
 from serving_layer.reports.partitions import PartitionStatus, TopicReading, report_partitions
 from serving_layer.reports.unread import ReadOffsets, count_lag, find_read_offsets, offsets_of_inputs, offsets_of_known
@@ -115,16 +116,17 @@ def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str,
         else offsets_of_known(source, read.get(source.name, ReadOffsets()), offsets[source.name])
         for source in sources
     }
+    counts = {name: rows.to_pylist()[0] for name, rows in ask_each(connection, COUNTS_SQL).items() if rows.num_rows}
+    nothing = {**dict.fromkeys(("late", *COUNTS), 0), "clock": None, "finished": None}
     partitions = report_partitions(
         connection,
         sources,
         {name: of.readings for name, of in read.items()},
         {name: {} if isinstance(of, Unknown) else of for name, of in known.items()},
+        find_input_states(connection, {name: counts.get(name, nothing)["clock"] for name in snapshot.progress}),
     )
-    counts = {name: rows.to_pylist()[0] for name, rows in ask_each(connection, COUNTS_SQL).items() if rows.num_rows}
     quarantined = _count_quarantined(connection)
     away = absent_topics(connection.project.workspace)
-    nothing = {**dict.fromkeys(("late", *COUNTS), 0), "clock": None, "finished": None}
     return [
         SourceStatus(
             source=name,

@@ -314,7 +314,9 @@ def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka
     assert "orders[0] offset" in explained
     for arguments in (["status"], ["check"], ["graph"], ["verify"], ["verify", "--recount"], ["plan"]):
         shop.sent.command(*arguments)
-    assert "paid payments 0 4 0" in " ".join(shop.sent.command("status", "--partitions", "--source", "paid").split())
+    shown = " ".join(shop.sent.command("status", "--partitions", "--source", "paid").split())
+    assert "paid payments 0 4 0" in shown
+    assert all(f"yes {last} {END:%Y-%m-%d %H:%M}" in shown for last in (12, 6)), "the last ones alone"
 
 
 @pytest.mark.heavy
