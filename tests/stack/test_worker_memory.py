@@ -23,7 +23,8 @@ from speed_layer.spark_session import speed_session
 from tests.support.command_line import hourline
 from tests.support.project_files import write_project
 
-pytestmark = pytest.mark.heavy
+# tests/unit/compute/test_worker_database.py shows the limit of a worker.
+pytestmark = [pytest.mark.heavy, pytest.mark.long]
 
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 # One task takes all of them, and DuckDB needs more than 40 MB for so many groups.
