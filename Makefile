@@ -15,7 +15,7 @@ help:
 	@echo "make check   lint, format, types and import contracts alone"
 	@echo "make docs    generates the reference, and builds the documentation into site/; no warning is allowed"
 	@echo "make mutants breaks each rule of the protocol in a copy of the code, and shows that some test turns red"
-	@echo "make bench   what things cost beside their peers, in minutes; make bench-full in some two hours, and many more for publications; benchmarks/FIGURES.md has the last figures"
+	@echo "make bench   what things cost beside their peers, in minutes; make bench-full in some two and a half hours; benchmarks/FIGURES.md has the last figures"
 	@echo "make clean   removes the environment, caches and workspaces of this checkout (not the jars, which all checkouts share)"
 
 install: $(SETUP)

@@ -1,8 +1,7 @@
 """Runs all benchmarks, one after the other, and renews the page of their figures.
 
 python -m benchmarks            takes minutes: small inputs, few rounds
-python -m benchmarks --full     takes some two hours, and many more for publications on a slow machine: the inputs of
-                                the goals
+python -m benchmarks --full     takes some two and a half hours: the inputs of the goals
 """
 
 import subprocess

@@ -34,6 +34,8 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 FIRST = datetime(2023, 3, 1, tzinfo=UTC)
 BATCH = 100_000
 """The number of records in a full micro-batch."""
+FOUR_WEEKS = 672
+"""The number of hours that are published at once."""
 SHOPS = pa.array([f"shop {number:02}" for number in range(100)])
 TOPIC_ID = "topic-id"
 ROWS = 10_000
@@ -112,19 +114,15 @@ class Archive:
         self.hours += 1
         maintain_after(self.project, self.source_tables, self.cutoff)
 
-    def publish(self, hours: int) -> None:
-        """Publish the first ``hours``, four weeks per job, with findings of an audit and the drift. Then the speed
-        layer's maintenance prunes their provisional tiles.
+    def publish(self, hours: int, first: int = 0, per_job: int = FOUR_WEEKS) -> None:
+        """Publish the hours from the ``first`` on that are among the first ``hours``, with findings of an audit and the
+        drift. Then the speed layer's maintenance prunes their provisional tiles.
         """
         truth, all_hours = self.truth, [FIRST + number * HOUR for number in range(hours)]
-        for first in range(0, hours, 672):
-            chosen = all_hours[first : first + 672]
+        for begin in range(first, hours, per_job):
+            chosen = all_hours[begin : begin + per_job]
             self._publish(chosen, truth.filter(pc.is_in(truth["hour"], pa.array(chosen, TIMESTAMP))))
         maintain_source(self.project, self.source_tables)
-
-    def publish_hour(self, number: int) -> None:
-        """Publish one hour that has arrived in a micro-batch of its own, by the commits of its run alone."""
-        self._publish([FIRST + number * HOUR], self._tiles[number])
 
     @property
     def table_of_lookup(self) -> Path:

@@ -36,11 +36,11 @@ PAGE, PLOT = "FIGURES.md", "figures.svg"
 _HEAD = """\
 # Figures
 
-`make bench` (minutes) and `make bench-full` (some two hours, and many more for `publications` on a slow machine) write
-this page; do not edit it. A value is the ratio of the median to the peer's median, both from one run on one machine.
-Without a peer, it is the median itself. The spread is that of the rounds. Answers were checked before a time counted.
-Each heading describes its benchmark, and why it is fair. [README.md](README.md) explains why figures miss their goals.
-If low and high are equal, there was one round.
+`make bench` (minutes) and `make bench-full` (some two and a half hours) write this page; do not edit it. A value is the
+ratio of the median to the peer's median, both from one run on one machine. Without a peer, it is the median itself. The
+spread is that of the rounds. Answers were checked before a time counted. Each heading describes its benchmark, and why
+it is fair. [README.md](README.md) explains why figures miss their goals. If low and high are equal, there was one
+round.
 
 Of {goals} goals, {reached} are reached: {by_name}.
 

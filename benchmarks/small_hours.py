@@ -62,7 +62,8 @@ def measure(full: bool) -> Iterator[Figure | str]:
 def imported(root: Path, hours: int) -> tuple[float, list[float]]:
     """The cost of importing the hours, and of late events, three times one."""
     write_files(root, FILES)
-    truth = write_events(root / "events.jsonl", hours)
+    truth: Truth = Counter()
+    write_events(root / "events.jsonl", range(hours), truth)
     whole = cost_of(hourline(root, "import", str(root / "events.jsonl"), "--source", "clicks")).cpu
     check(root, truth)
     late = []
@@ -74,13 +75,11 @@ def imported(root: Path, hours: int) -> tuple[float, list[float]]:
     return whole, late
 
 
-def write_events(file: Path, hours: int) -> Truth:
-    """Write the events of the hours, and count them."""
-    truth: Truth = Counter()
+def write_events(file: Path, hours: range, truth: Truth) -> None:
+    """Write the events of the hours, by their numbers, and count them in ``truth``."""
     with file.open("w") as lines:
-        for number in range(hours * EVENTS):
+        for number in range(hours.start * EVENTS, hours.stop * EVENTS):
             lines.write(event(truth, number, FIRST + number * timedelta(hours=1) / EVENTS))
-    return truth
 
 
 def event(truth: Truth, number: int, moment: datetime) -> str:
