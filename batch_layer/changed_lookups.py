@@ -180,11 +180,13 @@ class _Archive:
     def find_touched(
         self, metric: Metric, lookup: Lookup, versions: tuple[int, int], cutoffs: Mapping[datetime, int]
     ) -> set[datetime]:
-        """Those of the hours (UTC) in ``cutoffs`` with an event that counts up to its cutoff and meets other values,
-        which the metric names, in the first of two ``versions`` of a lookup than in the second. If nobody but Spark can
-        tell, if a version is no longer kept, or if the events kept theirs until now, these are all hours with events.
-        It is told if the versions cannot be compared, as when there is no space for that, or one is damaged. If nobody
-        but Spark can tell ids, each event counts.
+        """Those of the hours (UTC) in ``cutoffs`` that are touched. An event up to the cutoff counts there, and meets
+        other values in the second of two ``versions`` than in the first. Values are those that the metric names. If
+        only Spark can tell ids, each event counts.
+
+        If only Spark can tell the keys, if a version is no longer kept, or if the events kept theirs until now, these
+        are all hours with events. It is told if the versions cannot be compared, as when there is no space for that, or
+        one is damaged.
         """
         words, touched = words_of(self._source, metric), set[datetime]()
         values = tuple(name for name in lookup.columns if name.casefold() in words and name not in lookup.key)

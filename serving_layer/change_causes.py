@@ -16,9 +16,15 @@ def keep_causes(
     database: duckdb.DuckDBPyConnection, before: Connection, after: Connection, tables: MetricTables, base: str
 ) -> None:
     """Make the temporary table ``_causes`` (hour, measure, cause) of the metric ``base`` in ``database``, from its
-    hours at both snapshots. Without a measure, it is a cause for all of them. ``tables`` are those at ``after``.
+    hours at both snapshots. Without a measure, it is a cause for all of them. ``tables`` are those at ``after``. If all
+    events of its source were made anew in between, that is the only cause.
     """
     source = tables.source
+    if source.name in before.snapshot.made_anew:
+        database.execute(
+            f"CREATE OR REPLACE TEMP TABLE _causes AS SELECT hour, NULL AS measure, '{RESET}' AS cause FROM _hours_now"
+        )
+        return
     then, now = (one.snapshot.progress.get(source.name) for one in (before, after))
     first, last = (one.sequence if one else 0 for one in (then, now))
     after.attached(f"hourline.progress_{source.name}", "hourline.drift", "hourline.quality")

@@ -12,5 +12,5 @@ intake/            what tasks do with records
 commit/            the tables of a source, and the commits of a micro-batch
 streams/           one Structured Streaming query for each source
 recovery/          after a fault: what was lost, read again, or taken over
-reset/             reading a source from another position, and computing a metric again
+reset/             reading a source from another position, and making a derived source or a metric anew
 """

@@ -9,7 +9,7 @@ joins what these folders hold:
 3. ``commit/`` commits the files and tiles of the micro-batch, and then progress.
 
 ``streams/`` has Spark read the next micro-batch meanwhile. ``joins/`` joins what other sources have finished.
-``recovery/`` says what is lost, read again or taken over after a fault, and ``reset/`` goes back in the topics.
+``recovery/`` says what is lost, read again or taken over after a fault, and ``reset/`` goes back in topics.
 """
 
 import shutil

@@ -49,8 +49,8 @@ def reset(
     is_derived = kind == "source" and declared.sources[name].is_derived
     if is_derived and to is not None:
         raise UsageError(
-            f"--to is for sources of topics only; source '{name}' is {declared.sources[name].origin_text}, and is made "
-            "anew from all of their events: leave --to out"
+            f"--to is for sources of topics only; source '{name}' is {declared.sources[name].origin_text}, "
+            "and all of its events are made anew: leave --to out"
         )
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):

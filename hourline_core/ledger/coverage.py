@@ -115,7 +115,9 @@ class Coverage:
         return set(pc.unique(named.drop_null()).to_pylist())
 
     def count_hours(self, column: Literal["metric", "source"], name: str) -> int:
-        """The number of hours that are covered or blocked, of all declarations of a metric, or over a source."""
+        """The number of rows about hours that are covered or blocked, of all declarations of a metric, or over a
+        source.
+        """
         return len(self.rows.filter(pc.equal(self.rows[column], name))["hour"].drop_null())
 
     def versions(self) -> dict[tuple[str, str, datetime], HourVersions]:

@@ -30,10 +30,15 @@ def open_progress(project: Project, source: Source, opened: OpenTables, on_damag
         if (table := opened.find(uri)) is None:
             refuse_without_progress(layout, source)
             return None
-        progress, others = Progress(table), (layout.events(source), layout.rejected(source))
-        is_begun = progress.sequence > 0 or all(exists(other, layout.storage_options) for other in others)
-        return progress if is_begun else None
+        progress = Progress(table)
+        return progress if is_begun(layout, source, progress) else None
     return Progress(next(readable_versions(uri, layout.storage_options)))
+
+
+def is_begun(layout: Layout, source: Source, progress: Progress) -> bool:
+    """Whether a first start has made all tables of ``source``. It makes progress first, and may end in between."""
+    others = (layout.events(source), layout.rejected(source))
+    return progress.sequence > 0 or all(exists(other, layout.storage_options) for other in others)
 
 
 def refuse_without_progress(layout: Layout, source: Source) -> None:

@@ -82,7 +82,7 @@ class Progress:
         return reset
 
     @property
-    def anew(self) -> int:
+    def began_anew_at(self) -> int:
         """The sequence with which it began anew: what was read before does not count. 0: it never did."""
         return self.table.transaction_version(_ANEW) or 0
 
@@ -127,6 +127,21 @@ class Progress:
         """The sequences above ``after`` whose micro-batches finished before a moment (UTC), in order."""
         old = [("sequence", ">", after), ("finished", "<", before)]
         return sorted(pc.unique(self.table.to_pyarrow_table(columns=["sequence"], filters=old)["sequence"]).to_pylist())
+
+    def first_read_at(self) -> datetime | None:
+        """When the first micro-batch that has read something began (UTC). None: nothing was read yet."""
+        rows = self.table.to_pyarrow_table(columns=["topic_id", "position", "started"])
+        has_read = pc.and_(pc.is_valid(rows["topic_id"]), pc.is_null(rows["position"]))
+        first: datetime | None = pc.min(rows.filter(has_read)["started"]).as_py()
+        return first
+
+    def last_started_before(self, moment: datetime) -> int | None:
+        """The last sequence whose micro-batch, or the first one that was compacted into it, had begun before ``moment``
+        (UTC). None: none had.
+        """
+        begun = self.table.to_pyarrow_table(columns=["sequence"], filters=[("started", "<", moment)])
+        sequence: int | None = pc.max(begun["sequence"]).as_py()
+        return sequence
 
     def sequence_at(self, moment: datetime) -> int | None:
         """The last sequence that had finished at ``moment`` (UTC). None: none had."""

@@ -120,7 +120,7 @@ class ProgressRow:
 
     sequence: int
     topic_id: str | None
-    """None: a reset of a metric before the source was read."""
+    """None: the source was not read yet, or is made anew."""
     topic: str | None
     offsets: tuple[OffsetsRead, ...]
     """By partition."""

@@ -5,7 +5,7 @@ a metric was reset meanwhile, which deletes rows that this progress still counts
 that coverage pins, never at its newest. In another order, an event could be counted twice or not at all.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -39,7 +39,7 @@ class SourceProgress:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Versions of tables that belong together. A source or metric that is absent has no tables yet."""
+    """Versions of tables that belong together. A source or metric that is absent had no tables, or was made anew."""
 
     progress: Mapping[str, SourceProgress]
     """By source."""
@@ -60,8 +60,8 @@ class Snapshot:
     final), if they are on this machine.
     """
 
-    made_anew: Set[str] = frozenset()
-    """The sources that are absent, since their events were made anew after that."""
+    made_anew: Mapping[str, int] = field(default_factory=dict)
+    """The sources that are absent since their events were made anew after that, with the last sequence of that time."""
 
     @property
     def publication(self) -> int | None:

@@ -1,7 +1,8 @@
 """The snapshot of an earlier time, from the tables as they are now.
 
 Progress, events, rejected and quarantine are read at their newest versions, up to the sequence of that time. Their
-rows stay, except for rejected records that were validated again after a reset.
+rows stay, except for rejected records that were validated again after a reset. Those of a derived source that was made
+anew are deleted, so it is left out.
 
 Coverage is read at its version of that time, which pins final.
 
@@ -47,7 +48,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
     opened: dict[str, DeltaTable] = {}
     found: list[list[MetricTables]] = []
     read: list[DeltaTable] = []
-    made_anew: set[str] = set()
+    made_anew: dict[str, int] = {}
     for name, sequence in token.sequences.items():
         if name not in project.sources:
             raise UsageError(f"there is no source '{name}'{did_you_mean(name, project.sources)}")
@@ -55,8 +56,8 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
         table = open_table(Layout.of(project).progress(source), project.settings.storage_options)
         opened[name] = table
         known_progress = Progress(table)
-        if sequence < known_progress.anew:
-            made_anew.add(name)
+        if sequence < known_progress.began_anew_at:
+            made_anew[name] = sequence
             continue
         written = _find_written(known_progress, name, sequence)
         progress[name] = SourceProgress(table.version(), sequence, known_progress.has_gaps)
@@ -70,7 +71,7 @@ def snapshot_at(project: Project, token: AnswerToken) -> Snapshot:
             read += [table for _, table in declarations]
     for source_name, cutoff in coverage.highest_cutoffs().items():
         # A reader reads progress before coverage, and starts again if coverage went further.
-        if source_name in project.sources.keys() - made_anew and cutoff > token.sequences.get(source_name, 0):
+        if source_name in project.sources.keys() - made_anew.keys() and cutoff > token.sequences.get(source_name, 0):
             raise UsageError(
                 f"there never was an answer {token}: publication {token.publication} counts {source_name} "
                 f"up to sequence {cutoff}"
@@ -149,6 +150,8 @@ def token_at(project: Project, moment: datetime) -> AnswerToken:
         progress = find_progress(project, source)
         if progress and (sequence := progress.sequence_at(moment)) is not None:
             sequences[source.name] = sequence
+        elif progress and progress.began_anew_at > 1:  # What it had read by then is not known any more.
+            sequences[source.name] = progress.began_anew_at - 1
     if not sequences:
         raise UsageError(f"nothing had been processed by {moment:%Y-%m-%dT%H:%M:%SZ}: there is no answer of that time")
     publication: int | None = None

@@ -28,12 +28,13 @@ class AnswerToken:
     publication: int | None
     """The number of the last publication. None: nothing was published yet."""
     sequences: Mapping[str, int]
-    """By source, the last finished sequence. A source that is absent had no tables yet."""
+    """By source, the last finished sequence. A source that is absent had no tables."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "AnswerToken":
         """The token of ``snapshot``."""
-        return cls(snapshot.publication, {name: known.sequence for name, known in sorted(snapshot.progress.items())})
+        sequences = {name: known.sequence for name, known in snapshot.progress.items()} | dict(snapshot.made_anew)
+        return cls(snapshot.publication, dict(sorted(sequences.items())))
 
     @classmethod
     def parse(cls, text: str) -> "AnswerToken":

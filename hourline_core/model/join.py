@@ -146,8 +146,8 @@ class Join(Declaration):
 
     @property
     def reaches(self) -> tuple[timedelta, timedelta]:
-        """How long before the clock of the joined source events of `left`, and of `right`, may still meet others, which
-        are new or wait to come without a partner.
+        """For `left` and `right`, how long before the clock of the joined source an event may lie and still be needed:
+        new events may meet it, or events that wait may get it as a partner.
         """
         # In a left join, the clock is behind by `after`. Events of `left` that it has passed meet no new ones.
         return timedelta(0) if self.type == "left" else self.within.after, self.within.before

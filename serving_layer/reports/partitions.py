@@ -58,9 +58,9 @@ class PartitionStatus(Described):
     ahead: list[datetime]
     """The event times too far ahead that wait for further records to confirm them."""
     state_events: int | None
-    """Of an input of a join or an upsert, the number of its archived events in the hours that new events may still
-    reach, by the clock of the join or upsert and its `within`. Late events may reach earlier ones. Null: it is no such
-    input.
+    """Of an input of a join or an upsert, the number of its archived events in hours that new events may still reach.
+    These hours go by the clock of the join or upsert, and by its `within`. Late events may reach earlier ones. Null: it
+    is no such input.
     """
     state_since: datetime | None
     """The oldest hour of these events. Null: there is none."""

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from hourline_core.errors import SourceError
 from hourline_core.ledger.decode_records import needs_no_spark
-from hourline_core.ledger.decodings import ArchiveDecodings
+from hourline_core.ledger.decodings import ArchiveDecodings, UsedDecoding
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import Decoding, decides_otherwise
@@ -50,14 +49,27 @@ def plan_decoding(project: Project, derived: Source, read: Input) -> DecodedAnew
             )
         )
     ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
-    kept_up_to = _read_before(project, derived, read, decodings.used[-1].since) if derived.takes_back else 0
+    kept_up_to = _read_before(project, derived, read, decodings.used) if derived.takes_back else 0
     return DecodedAnew(source, others, max(ends, default=0), kept_up_to)
 
 
-def _read_before(project: Project, derived: Source, read: Input, since: datetime | None) -> int:
-    """The sequence up to which ``derived`` had read an input when its declaration of now began (UTC)."""
+def _read_before(project: Project, derived: Source, read: Input, used: Sequence[UsedDecoding]) -> int:
+    """The sequence up to which ``derived`` had read an input when its declaration of now began. Raises SourceError if
+    it began with a declaration between the first one and that of now. It is not known then which of the events that are
+    rejected now it has read.
+    """
     progress = find_progress(project, derived)
-    sequence = progress.sequence_at(since) if progress and since else None
-    if progress is None or sequence is None:
+    began = progress.first_read_at() if progress else None
+    if progress is None or began is None:
+        return 0
+    first = max((place for place, one in enumerate(used) if one.since is None or one.since <= began), default=0)
+    if 0 < first < len(used) - 1:
+        raise SourceError(
+            f"source '{read.source.name}' was declared in another way twice since its first event, and source "
+            f"'{derived.name}' began in between; let all of its events be made anew: `hourline reset {derived.name}`"
+        )
+    since = used[-1].since
+    sequence = progress.last_started_before(since) if first == 0 and since else None
+    if sequence is None:
         return 0
     return progress.readings([read.topic_id], sequence)[read.topic_id].next_offsets.get(0, 1) - 1

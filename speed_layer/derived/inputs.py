@@ -31,13 +31,15 @@ def open_inputs(project: Project, source: Source) -> list[Input]:
     """The inputs of the derived ``source``, in their order. They are one object if it is joined with itself, since both
     sides are read up to the same sequence. Raises TableError.
     """
-    layout = Layout.of(project)
-    options = layout.storage_options
-    opened = {
-        name: Input(one, Progress(open_table(layout.progress(one), options)), open_table(layout.events(one), options))
-        for name, one in {one.name: one for one in source.inputs}.items()
-    }
+    opened = {name: open_input(project, one) for name, one in {one.name: one for one in source.inputs}.items()}
     return [opened[one.name] for one in source.inputs]
+
+
+def open_input(project: Project, source: Source) -> Input:
+    """``source`` as an input. Raises TableError."""
+    layout, options = Layout.of(project), project.settings.storage_options
+    progress = Progress(open_table(layout.progress(source), options))
+    return Input(source, progress, open_table(layout.events(source), options))
 
 
 def refuse_other_inputs(source: Source, progress: Progress, inputs: Sequence[Input]) -> None:
@@ -54,7 +56,7 @@ def refuse_other_inputs(source: Source, progress: Progress, inputs: Sequence[Inp
                 f"'{source.name}' has read them up to {sequence:,}: they are an older copy; restore the newest one, "
                 f"or let all events of '{source.name}' be made anew: `hourline reset {source.name}`"
             )
-        if 0 < sequence < one.progress.anew:
+        if 0 < sequence < one.progress.began_anew_at:
             raise SourceError(
                 f"all events of source '{one.source.name}' were made anew since source '{source.name}' has read it; "
                 f"let those of '{source.name}' be made anew, too: `hourline reset {source.name}`"

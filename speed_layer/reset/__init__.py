@@ -1,6 +1,6 @@
 """Resets: reading a source from another position, making a derived source anew, and computing a metric again.
 
-Each reset is one row of progress, whose commit makes it count. The row is numbered like a micro-batch's, above any
+Each reset is a row of progress, whose commit makes it count. The row is numbered like a micro-batch's, above any
 sequence ever written. So no later write can be taken for one that was done already.
 
 A source is then read from its ``position``. Records that are archived already do not count again (see reprocessing.py).
@@ -9,8 +9,8 @@ A metric's ``complete_from`` is raised above all of its tiles. Its hours are ``m
 covered. Only then are its provisional rows and its coverage deleted. A process that dies in between leaves reads exact,
 and the same command finishes its work.
 
-The progress of a derived source begins anew, with the row of the reset. Then its events, and the results of its
-metrics, are deleted. Nothing is lost: they are made anew from the archives of its inputs.
+The archive of a derived source is marked. Then the results of its metrics and its events are deleted, and progress
+begins anew with one row. Its events are made anew from the archives of its inputs.
 
 positions.py      where a source is read from, and what that means for each partition
 tables.py         the tables that a reset changes

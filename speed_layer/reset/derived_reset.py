@@ -10,7 +10,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.decoding import decoding_of
 from hourline_core.storage import commits
 from speed_layer.derived.decoding import plan_decoding
-from speed_layer.derived.inputs import open_inputs
+from speed_layer.derived.inputs import open_input
 from speed_layer.reset.results import Results
 from speed_layer.reset.tables import ResetTables, count_rows, has_tables
 
@@ -24,9 +24,9 @@ class DerivedReset:
     """
 
     def __init__(self, project: Project, source: Source) -> None:
-        above = {one.name: one for one in _made_of(project, source) if has_tables(project, one)}
-        chosen = [*above.values(), source]
-        self._resets = [_ResetOfOne(project, one) for one in chosen]
+        made_of_it = {one.name: one for one in _made_of(project, source) if has_tables(project, one)}
+        chosen = [*made_of_it.values(), source]
+        self._resets = [_SourceAnew(project, one) for one in chosen]
         _refuse_unreadable_inputs(project, chosen)
         self.touched = [touched for one in self._resets for touched in one.touched]
 
@@ -34,7 +34,7 @@ class DerivedReset:
         """Do the reset, and return its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process
         writes to the tables.
 
-        What is made of others comes first. If this ends in between, it is made anew of what is still there.
+        What is made of others comes first. If this ends in between, it is made anew from what is still there.
         """
         return [one.apply(moment) for one in self._resets][-1]
 
@@ -51,12 +51,12 @@ def _refuse_unreadable_inputs(project: Project, chosen: Sequence[Source]) -> Non
     """Raise SourceError if an input of one of these sources could not be read again, once they are deleted."""
     names = {one.name for one in chosen}
     for source in chosen:
-        for read in open_inputs(project, source):
-            if read.source.name not in names:
-                plan_decoding(project, source, read)
+        for one in source.inputs:
+            if one.name not in names and has_tables(project, one):
+                plan_decoding(project, source, open_input(project, one))
 
 
-class _ResetOfOne:
+class _SourceAnew:
     def __init__(self, project: Project, source: Source) -> None:
         self._source = source
         self._tables = tables = ResetTables(project, source)
@@ -72,8 +72,8 @@ class _ResetOfOne:
         ]
 
     def apply(self, moment: datetime) -> int:
-        """The archive is marked first and last, and nothing reads its events in between. The metrics are reset as by
-        ``MetricReset``. Once their results and all events are deleted, progress begins anew.
+        """The archive is marked first and last. In between, the speed layer and a recompute refuse it. The metrics are
+        reset as by ``MetricReset``. Once their results and all events are deleted, progress begins anew.
         """
         tables = self._tables
         begin_reset(tables.events)
@@ -87,5 +87,5 @@ class _ResetOfOne:
                     commits.delete(table, None, {"reset": sequence})
             sequence += 1
             tables.progress.begin_anew(ProgressRow.of_derived_reset(row, sequence, moment), tables.versions())
-        end_reset(tables.events, decoding_of(self._source), sequence + 1, moment)
+        end_reset(tables.events, decoding_of(self._source), tables.progress.sequence + 1, moment)
         return sequence

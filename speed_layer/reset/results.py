@@ -31,7 +31,10 @@ class Results:
             for (name, declaration), table in self.provisional.items()
         ]
         covered = Coverage.at(self._open(self.layout.coverage)).count_hours(self.of, self.name)
-        return [*tiles, *([("coverage", f"{covered:,} hour(s) of {self.name} are taken out")] if covered else [])]
+        return [
+            *tiles,
+            *([("coverage", f"{covered:,} row(s) of {self.of} {self.name} are deleted")] if covered else []),
+        ]
 
     def delete(self, sequence: int) -> None:
         """Delete the tiles, and take the hours out of coverage. The reset that does it has this ``sequence``, and

@@ -5,6 +5,7 @@ from deltalake import DeltaTable
 
 from hourline_core.errors import UsageError
 from hourline_core.ledger.layout import Layout
+from hourline_core.ledger.open_progress import find_progress, is_begun
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source, declaration_hash
 from hourline_core.storage.opening import exists, open_table
@@ -16,9 +17,9 @@ Touched = tuple[str, str]
 
 
 def has_tables(project: Project, source: Source) -> bool:
-    """Whether ``source`` was started. A first start may have ended before it had all tables."""
-    layout, options = Layout.of(project), project.settings.storage_options
-    return all(exists(of(source), options) for of in (layout.progress, layout.events, layout.rejected))
+    """Whether the speed layer has started with ``source``. Raises TableError."""
+    progress = find_progress(project, source)
+    return progress is not None and is_begun(Layout.of(project), source, progress)
 
 
 class ResetTables:
@@ -29,9 +30,10 @@ class ResetTables:
         layout = Layout.of(project)
         options = layout.storage_options
         if not has_tables(project, source):
+            first = "with the first events of its inputs" if source.is_derived else "at the earliest record"
             raise UsageError(
                 f"nothing was read of source '{source.name}' yet, so there is nothing to reset; "
-                "`hourline up` begins at the earliest record"
+                f"`hourline up` begins {first}"
             )
         self.progress = Progress(open_table(layout.progress(source), options))
         self.events = open_table(layout.events(source), options)

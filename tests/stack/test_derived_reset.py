@@ -235,6 +235,7 @@ def test_a_reset_makes_anew_what_is_declared_in_another_way(kafka: str, tmp_path
     token = reset_newest(sent)
     reset_paid(sent, before)
     with serving_layer.connect(sent.project, as_of=token) as then:
+        assert then.token == token
         assert then.sql("SELECT sum(rows) FROM ordered").fetchall() == [(len(shop.orders),)], "others are as they were"
 
     shop.declare({"metrics/taken_out.yaml": FILES["metrics/taken_out.yaml"]})
@@ -267,7 +268,7 @@ def see_it_refused(shop: Shop) -> dict[str, Answer]:
     before = ask(sent)
     assert all(one.rows for one in before.values())
     listed = sent.command("reset", "paid", "--dry-run")
-    for touched in ("progress/again", "progress/paid", "events/paid", "hour(s) of paid are taken out"):
+    for touched in ("progress/again", "progress/paid", "events/paid", "row(s) of source paid are deleted"):
         assert touched in listed
 
     earliest = IN_ANOTHER_WAY["sources/orders.yaml"].replace("grace:", "earliest: 2020-01-01T00:00:00Z\n        grace:")
@@ -312,4 +313,6 @@ def see_all_replaced(sent: StackProject, token: str) -> None:
         replaced = connection.sql("SELECT DISTINCT metric FROM changes WHERE change = 'replace'").fetchall()
         counted = "SELECT count(*) FROM changes WHERE metric = 'paid_orders' AND change = 'insert' AND measure = 'rows'"
         assert connection.sql(counted).fetchall() == connection.sql("SELECT count(*) FROM paid_orders").fetchall()
+        causes = connection.sql("SELECT DISTINCT unnest(causes) FROM changes WHERE metric = 'paid_orders'").fetchall()
     assert {metric for (metric,) in replaced} == {*DERIVED, "taken_out"}
+    assert causes == [("reset",)]

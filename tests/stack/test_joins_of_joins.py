@@ -280,6 +280,7 @@ def test_a_kill_while_pairs_of_a_left_join_are_taken_back_loses_none_and_repeats
     shop.sent.command("verify", "--recount")
 
 
+@pytest.mark.long  # test_changed_lookups.py has a source of a topic.
 def test_a_changed_row_of_a_lookup_makes_hours_of_a_joined_source_stale(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "joined_with_rows")
     for source, number in (("orders", 20), ("payments", 15), ("parcels", 20)):

@@ -13,7 +13,8 @@ from tests.support.looked_up_flights import BASE, FILES, FLIGHTS, LAST, PLANES, 
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
-pytestmark = pytest.mark.heavy
+# tests/unit/lookups/test_join.py has both ways to find rows, without Spark.
+pytestmark = [pytest.mark.heavy, pytest.mark.long]
 
 SETTINGS = f"""
 kafka: {{bootstrap: "${{KAFKA}}"}}

@@ -225,7 +225,7 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
         assert listed in of_source
     assert "skipped" in project.command("reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
     covered = sum(metric == "flow" for metric, _ in project.cutoffs)
-    for listed in ("progress/scans", "provisional/flow/", f"{covered} hour(s) of flow are taken out"):
+    for listed in ("progress/scans", "provisional/flow/", f"{covered} row(s) of metric flow are deleted"):
         assert listed in of_metric
     assert {table: DeltaTable(table).version() for table in tables} == before
     assert checkpoints.exists()

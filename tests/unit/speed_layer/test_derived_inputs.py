@@ -23,7 +23,7 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 def table_of(name: str, id: str, sequence: int, anew: int = 0) -> Input:
     """An input whose progress has this id, ends at this sequence, and began anew with another one."""
     table = SimpleNamespace(metadata=lambda: SimpleNamespace(id=id))
-    progress = SimpleNamespace(table=table, sequence=sequence, anew=anew)
+    progress = SimpleNamespace(table=table, sequence=sequence, began_anew_at=anew)
     return Input(cast(Any, SimpleNamespace(name=name)), cast(Any, progress), cast(Any, None))
 
 
