@@ -26,13 +26,11 @@ FILES = {
 @pytest.mark.parametrize(
     ("arguments", "instead"),
     [
-        (["reset", "paid", "--dry-run"], "reset an input of it, and what that brings anew is read"),
-        (["reset", "paid", "--yes"], "reset an input of it, and what that brings anew is read"),
         (["import", "rows.jsonl", "--source", "paid"], "import the files into an input of it"),
         (["replay", "rows.jsonl", "--source", "paid"], "send the events to an input of it"),
     ],
 )
-def test_a_joined_source_has_no_records_to_reset_import_or_send(
+def test_a_joined_source_has_no_records_to_import_or_send(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -44,6 +42,24 @@ def test_a_joined_source_has_no_records_to_reset_import_or_send(
     assert line.endswith(
         f"source 'paid' is joined of 'orders' and 'payments', and has no records of its own: {instead}"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--yes"],
+            "nothing was read of source 'paid' yet, so there is nothing to reset; `hourline up` begins with the ",
+        ),
+        (["--to", "earliest", "--yes"], "--to is for sources of topics only; source 'paid' is joined of 'orders' and "),
+    ],
+)
+def test_a_joined_source_without_events_is_not_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    folder = write_project(tmp_path, FILES)
+    (line,) = Failing(monkeypatch, capsys).lines("reset", "paid", *arguments, folder=folder, status=2)
+    assert said in line
 
 
 @pytest.mark.parametrize(("arguments", "status"), [(["test"], 1), (["test", "--record", "pairs", "2026-03-02T08"], 2)])
