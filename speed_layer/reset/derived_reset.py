@@ -34,7 +34,7 @@ class DerivedReset:
         """Do the reset, and return its sequence. ``moment`` (UTC) dates it. Raises ConflictError when another process
         writes to the tables.
 
-        Sources that are made of others come first. If this ends in between, they are made anew from what is still there.
+        Sources that are made of it come first. If this ends in between, they are made anew from what is still there.
         """
         return [one.apply(moment) for one in self._resets][-1]
 
