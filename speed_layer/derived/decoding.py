@@ -29,11 +29,21 @@ def plan_decoding(project: Project, derived: Source, read: Input) -> DecodedAnew
     """How tasks decode the events of other declarations of an input, as long as these have other fields alone. Another
     event time would be in other hours. Raises SourceError.
     """
-    source, decodings = read.source, ArchiveDecodings.of(read.events, read.source)
+    decodings = ArchiveDecodings.of(read.events, read.source)
     others = decodings.others
     if not others:
         return None
-    if (
+    refuse_unreadable(derived, read)
+    ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
+    kept_up_to = _read_before(project, derived, read, decodings.used) if derived.takes_back else 0
+    return DecodedAnew(read.source, others, max(ends, default=0), kept_up_to)
+
+
+def refuse_unreadable(derived: Source, read: Input) -> None:
+    """Raise SourceError if an input of ``derived`` has events that cannot be decoded as it is declared now."""
+    source, decodings = read.source, ArchiveDecodings.of(read.events, read.source)
+    others = decodings.others
+    if others and (
         not all(one.raw for one in others)
         or any(decides_otherwise(one, decodings.now) for one in others)
         or not needs_no_spark(source, others)
@@ -48,9 +58,6 @@ def plan_decoding(project: Project, derived: Source, read: Input) -> DecodedAnew
                 else "declare it under another name, and read that"
             )
         )
-    ends = [last for _, last in decodings.sequences_of([one.hash for one in others]) if last is not None]
-    kept_up_to = _read_before(project, derived, read, decodings.used) if derived.takes_back else 0
-    return DecodedAnew(source, others, max(ends, default=0), kept_up_to)
 
 
 def _read_before(project: Project, derived: Source, read: Input, used: Sequence[UsedDecoding]) -> int:

@@ -9,7 +9,7 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model import Project, Source
 from hourline_core.model.decoding import decoding_of
 from hourline_core.storage import commits
-from speed_layer.derived.decoding import plan_decoding
+from speed_layer.derived.decoding import refuse_unreadable
 from speed_layer.derived.inputs import open_input
 from speed_layer.reset.results import Results
 from speed_layer.reset.tables import ResetTables, count_rows, has_tables
@@ -53,7 +53,7 @@ def _refuse_unreadable_inputs(project: Project, chosen: Sequence[Source]) -> Non
     for source in chosen:
         for one in source.inputs:
             if one.name not in names and has_tables(project, one):
-                plan_decoding(project, source, open_input(project, one))
+                refuse_unreadable(source, open_input(project, one))
 
 
 class _SourceAnew:

@@ -47,3 +47,12 @@ def test_a_source_that_began_with_the_declaration_of_now_keeps_none(monkeypatch:
 def test_a_source_that_began_between_two_changes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SourceError, match=r"source 'orders' was declared in another way twice .*`hourline reset paid`"):
         read_before(monkeypatch, NOON, NOON - 2 * HOUR, NOON - HOUR, NOON + HOUR)
+
+
+def test_that_refusal_does_not_refuse_the_reset_which_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = [SimpleNamespace(raw=True, declared={}) for _ in range(2)]
+    decodings = SimpleNamespace(others=used, now=SimpleNamespace(declared={}), used=used)
+    monkeypatch.setattr(decoding, "ArchiveDecodings", SimpleNamespace(of=lambda events, source: decodings))
+    monkeypatch.setattr(decoding, "needs_no_spark", lambda source, others: True)
+    monkeypatch.setattr(decoding, "_read_before", lambda *of: pytest.fail("the reset asks what was read"))
+    decoding.refuse_unreadable(PAID, cast(Any, SimpleNamespace(source=SimpleNamespace(name="orders"), events=None)))
