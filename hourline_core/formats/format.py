@@ -9,7 +9,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from hourline_core.formats.json.decoder import DecodedRecords, JsonDecoder
+from hourline_core.formats.decoded_records import DecodedRecords
+from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.model.fields import Field
 
 

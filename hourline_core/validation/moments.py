@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.formats.arrow_types import MOMENT
-from hourline_core.formats.json.times import (
+from hourline_core.formats.columns.times import (
     DIGITS_OF_UNIT,
     local_moments_of_any_year,
     micros_since_1970,

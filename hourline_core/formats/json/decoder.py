@@ -5,7 +5,6 @@ whole batch. What they refuse is looked at once more by ``explain``, which only 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -13,27 +12,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hourline_core.formats.columns.column_of import column_of
+from hourline_core.formats.columns.reading import Reading
+from hourline_core.formats.columns.recursion import despite_depth
+from hourline_core.formats.columns.structs import struct_of
+from hourline_core.formats.decoded_records import DecodedRecords
 from hourline_core.formats.json import malformed
-from hourline_core.formats.json.columns import column_of
-from hourline_core.formats.json.depth import DEEPEST, beginning, despite_depth, is_too_deep
+from hourline_core.formats.json.depth import DEEPEST, beginning, is_too_deep
 from hourline_core.formats.json.explain import Explainer
-from hourline_core.formats.json.reading import Reading
-from hourline_core.formats.json.structs import struct_of
 from hourline_core.model.fields import Field
 
 _FAULTS = (msgspec.MsgspecError, UnicodeDecodeError)
 _TOO_DEEP = f"more than {DEEPEST} levels of objects and arrays within each other"
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedRecords:
-    """What a batch of values holds, in their order."""
-
-    columns: dict[str, pa.Array]
-    """By the name of each field. Null where the record lacks the field, was refused, or has no value."""
-
-    reasons: pa.Array
-    """Why each value was refused (string). Null: it was decoded, or it is null or empty."""
 
 
 class JsonDecoder:

@@ -4,10 +4,7 @@ The recursion limit of Python, and how deep its caller is, decide nothing.
 """
 
 import re
-from collections.abc import Callable
 from itertools import accumulate
-from threading import Thread
-from typing import TypeVar
 
 DEEPEST = 500
 """The number of levels of objects and arrays within each other that a record may have. The record itself is one."""
@@ -15,9 +12,6 @@ DEEPEST = 500
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING = bytes.maketrans(b"[{]}", b"\x01\x01\x00\x00")
-
-_Argument = TypeVar("_Argument")
-_Result = TypeVar("_Result")
 
 
 def is_too_deep(value: bytes) -> bool:
@@ -38,26 +32,3 @@ def beginning(value: bytes) -> bytes:
         if depth > DEEPEST:
             return value[: token.start()]
     return value
-
-
-def despite_depth(function: Callable[[_Argument], _Result], argument: _Argument) -> _Result:
-    """``function(argument)``, in a thread with an empty stack if the caller's has no room left for its recursion."""
-    try:
-        return function(argument)
-    except RecursionError:
-        pass
-    results: list[_Result] = []
-    faults: list[Exception] = []
-
-    def run() -> None:
-        try:
-            results.append(function(argument))
-        except Exception as fault:
-            faults.append(fault)
-
-    thread = Thread(target=run)
-    thread.start()
-    thread.join()
-    if faults:
-        raise faults[0]
-    return results[0]

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hourline_core.formats.json.columns import column_of
-from hourline_core.formats.json.decimals import decimal_of, is_too_exact
+from hourline_core.formats.columns.column_of import column_of
+from hourline_core.formats.columns.decimals import decimal_of, is_too_exact
+from hourline_core.formats.columns.reading import Reading
+from hourline_core.formats.columns.structs import keeps_bytes, struct_of
 from hourline_core.formats.json.malformed import replace_half_pairs
-from hourline_core.formats.json.reading import Reading
-from hourline_core.formats.json.structs import keeps_bytes, struct_of
 from hourline_core.formats.time_grammar import ISO_DATE, ISO_LOCAL, ISO_WITH_OFFSET, matches
 from hourline_core.model.field_types import ArrayType, DecimalType, MapType, ScalarType, StructType
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from docs.generate.type_contract import ROWS, Row
-from hourline_core.formats.json import JsonDecoder
+from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.model.fields import Field
 
 DEPTHS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {

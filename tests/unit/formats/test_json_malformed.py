@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hourline_core.formats.json import JsonDecoder
+from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.formats.json.explain import _Rule
 from hourline_core.model.fields import Field
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hourline_core.formats.json import JsonDecoder
+from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.model.fields import Field
 
 

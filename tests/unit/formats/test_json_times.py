@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hourline_core.formats.json import JsonDecoder
+from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.formats.time_grammar import ISO_DATE, ISO_LOCAL, ISO_WITH_OFFSET, matches
 from hourline_core.model.fields import Field
 

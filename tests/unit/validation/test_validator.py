@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hourline_core.formats.files.typed_row import TypedRow
-from hourline_core.formats.json import JsonDecoder
+from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import (
     ARRIVED,

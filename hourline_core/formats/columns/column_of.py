@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.formats.arrow_types import arrow_type
-from hourline_core.formats.json.canonical import canonical_text
-from hourline_core.formats.json.column import Column, convert_fitting, refuse_unless
-from hourline_core.formats.json.decimals import decimal_of
-from hourline_core.formats.json.depth import despite_depth
-from hourline_core.formats.json.reading import Reading
-from hourline_core.formats.json.structs import keeps_bytes
-from hourline_core.formats.json.times import dates, epochs, local_moments, moments
+from hourline_core.formats.columns.canonical import canonical_text
+from hourline_core.formats.columns.column import Column, convert_fitting, refuse_unless
+from hourline_core.formats.columns.decimals import decimal_of
+from hourline_core.formats.columns.reading import Reading
+from hourline_core.formats.columns.recursion import despite_depth
+from hourline_core.formats.columns.structs import keeps_bytes
+from hourline_core.formats.columns.times import dates, epochs, local_moments, moments
 from hourline_core.model.field_types import ArrayType, DecimalType, MapType, ScalarType, StructType
 
 

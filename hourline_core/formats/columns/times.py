@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.formats.arrow_types import MOMENT
-from hourline_core.formats.json.column import Column, convert_fitting, refuse_unless
-from hourline_core.formats.json.decimals import epoch_micros
+from hourline_core.formats.columns.column import Column, convert_fitting, refuse_unless
+from hourline_core.formats.columns.decimals import epoch_micros
 from hourline_core.formats.time_grammar import ISO_DATE, ISO_LOCAL, ISO_WITH_OFFSET
 
 _NAIVE = pa.timestamp("us")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hourline_core.formats.json.reading import Reading
+from hourline_core.formats.columns.reading import Reading
 from hourline_core.model.field_types import ArrayType, DecimalType, MapType, ScalarType, StructType
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "long": 64}

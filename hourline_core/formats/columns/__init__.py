@@ -1,0 +1,1 @@
+"""Values of records become typed Arrow columns, in the same way for each format."""
