@@ -14,6 +14,7 @@ from hourline_core.formats.format import Decoder, decoder_of
 from hourline_core.model import Source
 from hourline_core.model.expressions import ATTEMPT
 from hourline_core.model.fields import Field
+from hourline_core.model.record_format import RecordFormat
 from hourline_core.model.scratch_columns import (
     ARRIVED,
     EVENT_TIME,
@@ -39,7 +40,7 @@ _ATTEMPTED = f"{SCRATCH_PREFIX}attempted"
 """struct of the value of an expression. Null: it raises an error."""
 
 
-def decode(records: DataFrame, format: str, fields: Mapping[str, Field]) -> DataFrame:
+def decode(records: DataFrame, format: RecordFormat, fields: Mapping[str, Field]) -> DataFrame:
     """Add ``fields``, and UNDECODED (string), to ``records``, which have VALUE (binary), HEADERS and
     RECORD_TIMESTAMP_TYPE. Rows of imported CSV files are told by their header.
 
@@ -146,7 +147,7 @@ def _worker_validator(pickled_source: bytes) -> Validator:
 
 
 @cache
-def _worker_decoder(format: str, fields: tuple[tuple[str, Field], ...]) -> Decoder:
+def _worker_decoder(format: RecordFormat, fields: tuple[tuple[str, Field], ...]) -> Decoder:
     """The decoder of this worker process."""
     keep_imports()
     return decoder_of(format, dict(fields))

@@ -1,7 +1,7 @@
 """The interface of a format: a record's bytes become typed fields, or a reason why not. Each format is one folder here.
 
 There is one decoder of a format. The stream, the import of files and the decoding of archived records all use it. A new
-format, such as Avro, is a class with this interface, one line in `decoder_of`, and its name in `Source.format`.
+format is a class with this interface, one line in `decoder_of`, and its name in `model/record_format.py`.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from hourline_core.formats.avro.decoder import AvroDecoder
 from hourline_core.formats.decoded_records import DecodedRecords
 from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.model.fields import Field
+from hourline_core.model.record_format import RecordFormat
 
 
 class Decoder(Protocol):
@@ -24,7 +26,8 @@ class Decoder(Protocol):
         """
 
 
-def decoder_of(format: str, fields: Mapping[str, Field]) -> Decoder:
-    """The decoder of records in ``format`` with ``fields``. JSON is the only format so far."""
-    assert format == "json", "the only format that a source can declare"
+def decoder_of(format: RecordFormat, fields: Mapping[str, Field]) -> Decoder:
+    """The decoder of records in ``format`` with ``fields``."""
+    if format.avro:
+        return AvroDecoder(format.avro.schema_, fields)
     return JsonDecoder(fields)

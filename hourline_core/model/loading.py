@@ -18,15 +18,17 @@ from hourline_core.model.home_folder import expand_home
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
+from hourline_core.model.record_format import read_schema_files
 from hourline_core.model.rollup import Rollup, resolve_rollups
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
 from hourline_core.model.sql_form import expand_sql
 from hourline_core.model.user_measure import UserMeasure, read_user_measures
 from hourline_core.model.validation_errors import list_mistakes
-from hourline_core.model.yaml_files import Document, read_yaml
+from hourline_core.model.yaml_files import Document, Mistake, read_yaml
 
 SETTINGS_FILE = "hourline.yaml"
+SCHEMAS_FOLDER = "schemas"
 
 _UNREADABLE = re.compile(r"[%\\\x00-\x1f\x7f]")
 """Characters that delta-rs or DuckDB's delta extension misread in a path, and then look in another folder."""
@@ -105,7 +107,7 @@ class _Loading:
         settings = self._build(Settings, settings_document)
         self.user_measures = read_user_measures(self.root, self.mistakes) if folders else {}
         lookups = _only(Lookup, self._folder("lookup", lambda _: Lookup) if folders else {})
-        sources = bind_derived(_only(Source, self._folder("source", lambda _: Source) if folders else {}))
+        sources = bind_derived(_only(Source, self._folder("source", self._source_model) if folders else {}))
         in_metrics = self._folder("metric", partial(_metric_model, sources, self.user_measures)) if folders else {}
         metrics, rollups = _only(Metric, in_metrics), _only(Rollup, in_metrics)
         if folders and not any(kind == "source" for kind, _ in self.documents):
@@ -157,6 +159,31 @@ class _Loading:
             elif built is not None:
                 declared[name] = built
         return declared
+
+    def _source_model(self, document: Document) -> type[Declaration]:
+        """The model of a file in ``sources``. Files of schemas are put in the place of their names."""
+        path = ("format",)
+
+        def read(name: str) -> str:
+            file = self.root / SCHEMAS_FOLDER / name
+            try:
+                return file.read_text("utf-8")
+            except (OSError, ValueError) as error:
+                why = "is no text in UTF-8" if isinstance(error, ValueError) else error.strerror
+                names = sorted(one.name for one in (self.root / SCHEMAS_FOLDER).glob("*") if one.is_file())
+                there = f"there are {', '.join(names)}" if names else "it has no file"
+                document.mistakes.append(
+                    Mistake(
+                        document.lines.get(document.nearest(path), 1),
+                        path,
+                        f"got the schema '{name}', which cannot be read: {why}; allowed is the name of a file in the "
+                        f"folder {SCHEMAS_FOLDER} ({there}), or a schema itself",
+                    )
+                )
+                return ""
+
+        read_schema_files(document.content.get("format"), read)
+        return Source
 
     def _build(self, model: type[Declared], document: Document) -> Declared | None:
         """The declaration, or None after adding its mistakes."""

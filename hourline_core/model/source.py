@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, TypeAdapter, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.event_time import EventTime, EventTimeForm
@@ -19,6 +19,7 @@ from hourline_core.model.finding_bounds import SourceFindings, severity_of
 from hourline_core.model.join import Join
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
+from hourline_core.model.record_format import RecordFormat, RecordFormatForm
 from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
 from hourline_core.model.table import Table
@@ -97,8 +98,10 @@ class Source(Declaration):
     topic, each needs a `branch`.
     """
 
-    format: Literal["json"] = "json"
-    """The format of a record's value: one JSON object."""
+    format: RecordFormatForm = RecordFormat()
+    """The format of a record's value: `json`, which is one JSON object, or one that has a schema, such as
+    `avro: {schema: orders.avsc}`. [Formats](formats.md) says what each of them takes.
+    """
 
     raw: bool = True
     """Whether the archive keeps the bytes of each record, also of undeclared fields. Without them, records that were
@@ -112,7 +115,8 @@ class Source(Declaration):
 
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
     """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. Undeclared fields are kept in
-    the record's bytes, so that they can be declared later.
+    the record's bytes, so that they can be declared later. If the format has a schema, the fields may be left out: they
+    are the members of its record.
     """
 
     explode: Annotated[dict[DerivedName, Expression], BeforeValidator(_explode)] = pydantic.Field(default={})
@@ -354,6 +358,20 @@ class Source(Declaration):
                     f"got it beside `{given[0]}`, whose events are made of those of its inputs: leave {key} out", key
                 )
         return {**value, "raw": False, "fields": {"derived": "string"}, "event_time": "derived"}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_fields_of_schema(cls, value: Any) -> Any:
+        """Without ``fields``, take those that follow from the schema. What is wrong with the format is told later."""
+        if not isinstance(value, dict) or value.get("fields") is not None or value.get("format") is None:
+            return value
+        try:
+            fields = TypeAdapter(RecordFormatForm).validate_python(value["format"]).fields
+        except pydantic.ValidationError:
+            # So that the format alone is told.
+            fields = {"unknown": "string"}
+        readable = {name: kind for name, kind in fields.items() if kind is not None}
+        return {**value, "fields": readable} if readable else value
 
     @model_validator(mode="after")
     def _refuse_beside_taken_back(self) -> Self:

@@ -21,7 +21,9 @@ from hourline_core.model.field_types import ArrayType, DecimalType, MapType, Sca
 
 
 def column_of(reading: Reading, values: Sequence[Any]) -> Column:
-    """The column of ``values``, which msgspec has decoded as ``structs`` says. None stands for null."""
+    """The column of ``values``, which are of the types that ``structs`` says, and numbers if ``reading`` is numeric.
+    None stands for null.
+    """
     if keeps_bytes(reading):
         return _column_of_bytes(reading, [_written(value) for value in values])
     match reading.tree:
@@ -39,12 +41,23 @@ def _scalars(reading: Reading, values: Sequence[Any]) -> Column:
         case ScalarType("float"):
             numbers = pa.array(values, pa.float32())
             return refuse_unless(Column(numbers, []), pc.is_finite(numbers))
+        case ScalarType("date" | "timestamp") if reading.numeric:
+            return Column(pa.array(values, arrow_type(reading.tree)), [])
+        case DecimalType():
+            return Column(_unscaled(values, arrow_type(reading.tree)), [])
         case ScalarType("date"):
             return dates(pa.array(values, pa.string()))
         case ScalarType("timestamp"):
             texts = pa.array(values, pa.string())
             return local_moments(texts, reading.zone) if reading.zone else moments(texts)
     return Column(pa.array(values, arrow_type(reading.tree)), [])
+
+
+def _unscaled(values: Sequence[int | None], kind: pa.DataType) -> pa.Array:
+    """The decimals of ``kind`` whose digits are ``values``."""
+    words = b"".join((value or 0).to_bytes(16, "little", signed=True) for value in values)
+    is_valid = pa.array([value is not None for value in values], pa.bool_())
+    return pa.Array.from_buffers(kind, len(values), [is_valid.buffers()[1], pa.py_buffer(words)])
 
 
 def _written(value: Any) -> bytes | None:

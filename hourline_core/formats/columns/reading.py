@@ -11,26 +11,31 @@ TimeEncoding: TypeAlias = Literal["iso", "local", "epoch_seconds", "epoch_millis
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A declared type, and how its values are written. ``parts`` of a nested type are read in the same way."""
+    """A declared type, and how its values are written. ``parts`` of a nested type are read in the same way.
+
+    If ``numeric``, a date is a number of days since 1970, a timestamp one of microseconds, and a decimal the number
+    without its point. Otherwise, they are as JSON has them.
+    """
 
     tree: TypeTree
     encoding: TimeEncoding = "iso"
     zone: str | None = None
     rounds: bool = False
+    numeric: bool = False
 
     @classmethod
-    def of(cls, field: Field) -> "Reading":
+    def of(cls, field: Field, *, numeric: bool = False) -> "Reading":
         """How the values of ``field`` are read."""
-        return cls(field.tree, field.encoding, field.zone, field.round)
+        return cls(field.tree, field.encoding, field.zone, field.round, numeric)
 
     @property
     def parts(self) -> tuple[tuple[str, "Reading"], ...]:
         """The members of a struct by name; the one part of an array or map, whose name is empty; else nothing."""
         match self.tree:
             case StructType(members):
-                return tuple((name, Reading(part)) for name, part in members)
+                return tuple((name, Reading(part, numeric=self.numeric)) for name, part in members)
             case ArrayType(part) | MapType(part):
-                return (("", Reading(part)),)
+                return (("", Reading(part, numeric=self.numeric)),)
         return ()
 
     @property

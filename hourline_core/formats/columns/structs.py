@@ -28,8 +28,9 @@ _SCALARS: dict[str, Any] = {
 def keeps_bytes(reading: Reading) -> bool:
     """Whether a value of ``reading`` is kept as the bytes that were written."""
     if isinstance(reading.tree, ScalarType):
-        return reading.tree.kind == "json" or reading.encoding in ("epoch_seconds", "epoch_milliseconds")
-    return isinstance(reading.tree, DecimalType)
+        is_epoch = reading.encoding in ("epoch_seconds", "epoch_milliseconds") and not reading.numeric
+        return reading.tree.kind == "json" or is_epoch
+    return isinstance(reading.tree, DecimalType) and not reading.numeric
 
 
 def struct_of(members: Iterable[tuple[str, Reading]]) -> type[msgspec.Struct]:

@@ -15,11 +15,12 @@ from hourline_core.formats.time_grammar import ISO_DATE, ISO_LOCAL, ISO_WITH_OFF
 _NAIVE = pa.timestamp("us")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 (local times have no zone)
 _MICROSECOND = timedelta(microseconds=1)
-_FIRST, _LAST = (
-    (datetime(year, month, day, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // _MICROSECOND
-    for year, month, day in ((1, 1, 1), (9999, 12, 31))
-)
 _DAY = 24 * 60 * 60 * 1_000_000
+FIRST_MICROS, LAST_MICROS = (
+    (datetime(year, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // _MICROSECOND + day * _DAY - past
+    for year, day, past in ((1, 0, 0), (9999, 365, 1))
+)
+"""The first and the last microsecond of the years 1 to 9999, which Python and Spark have."""
 DIGITS_OF_UNIT = {"epoch_seconds": 6, "epoch_milliseconds": 3}
 """By encoding, how many digits a microsecond is behind the point."""
 _LONGEST_EXACT = len("2013-01-05T14:30:00.123456")
@@ -79,7 +80,7 @@ def micros_since_1970(written: pa.Array, encoding: str) -> Column:
 def _within_years(column: Column) -> Column:
     """``column`` without the moments before the year 1 or after 9999, which Python and Spark do not have."""
     micros = column.values.cast(pa.int64())
-    return refuse_unless(column, pc.and_(pc.greater_equal(micros, _FIRST), pc.less(micros, _LAST + _DAY)))
+    return refuse_unless(column, pc.and_(pc.greater_equal(micros, FIRST_MICROS), pc.less_equal(micros, LAST_MICROS)))
 
 
 def _cut(texts: pa.Array) -> pa.Array:
@@ -101,22 +102,22 @@ def to_utc(local: pa.Array, name: str) -> pa.Array:
     if offsets.null_count:
         changing = pc.and_(pc.is_null(found), pc.is_valid(micros))
         each = pc.unique(pc.filter(micros, changing))
-        looked_up = pa.array([_offset(one, zone) for one in each.to_pylist()], pa.int64())
+        looked_up = pa.array([offset_of(one, zone) for one in each.to_pylist()], pa.int64())
         found = pc.coalesce(found, looked_up.take(pc.index_in(micros, value_set=each)))
     return pc.subtract(micros, found).cast(MOMENT)
 
 
 def _offset_of_day(day: int, zone: ZoneInfo) -> int | None:
     """The offset from UTC in microseconds; None if it changes within ``day``, which counts from 1970."""
-    first = _offset(day * _DAY, zone)
-    return first if first == _offset((day + 1) * _DAY - 1, zone) else None
+    first = offset_of(day * _DAY, zone)
+    return first if first == offset_of((day + 1) * _DAY - 1, zone) else None
 
 
-def _offset(micros: int, zone: ZoneInfo) -> int:
+def offset_of(micros: int, zone: ZoneInfo) -> int:
     """The offset of a local time, before the change of the clocks if it is skipped, or there twice.
 
     Outside of the years 1 to 9999, which Python does not have, it is that of the nearest day within.
     """
-    within = min(max(micros, _FIRST), _LAST + _DAY - 1)
+    within = min(max(micros, FIRST_MICROS), LAST_MICROS)
     offset = (_EPOCH + timedelta(microseconds=within)).replace(tzinfo=zone).utcoffset()
     return (offset or timedelta(0)) // _MICROSECOND

@@ -1,0 +1,1 @@
+"""Avro's binary encoding: bytes become typed Arrow columns, or a reason."""

@@ -1,0 +1,83 @@
+"""The format of a source's records: JSON, or one with a schema."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import AfterValidator, BeforeValidator
+
+from hourline_core.model.avro_schema import AvroSchemaError, parse_avro
+from hourline_core.model.base import Declaration, describe, refuse
+from hourline_core.model.record_types import fields_of
+
+_ALLOWED = "allowed are json, or a mapping of one: avro: {schema: orders.avsc}"
+
+
+def _avro_schema(text: str) -> str:
+    try:
+        parse_avro(text)
+    except AvroSchemaError as error:
+        raise refuse(str(error)) from None
+    return text
+
+
+class AvroFormat(Declaration):
+    """Records in Avro's binary encoding, of one schema."""
+
+    schema_: Annotated[str, AfterValidator(_avro_schema)] = pydantic.Field(alias="schema")
+    """The schema of a record: the name of a file in the folder `schemas`, or the schema itself as JSON."""
+
+    @property
+    def fields(self) -> Mapping[str, str | None]:
+        """The declared type of each member of the record. None: no type takes it."""
+        return dict(fields_of(parse_avro(self.schema_)))
+
+
+class RecordFormat(Declaration):
+    """The format of a record's value. None of the keys: one JSON object."""
+
+    avro: AvroFormat | None = None
+    """Avro's binary encoding of one record, without anything in front of it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the format."""
+        return next(iter(self.model_fields_set), "json")
+
+    @property
+    def with_schema(self) -> AvroFormat | None:
+        """What is declared of a format with a schema. None: it has none."""
+        return getattr(self, self.name, None)
+
+    @property
+    def fields(self) -> Mapping[str, str | None]:
+        """The fields that follow from the schema: the declared type of each. None: no type takes it."""
+        return self.with_schema.fields if self.with_schema else {}
+
+
+def _format(value: Any) -> Any:
+    if value == "json":
+        return RecordFormat()
+    if isinstance(value, RecordFormat) or (isinstance(value, dict) and len(value) == 1):
+        return value
+    raise refuse(f"got {describe(value)}, {_ALLOWED}")
+
+
+RecordFormatForm = Annotated[
+    RecordFormat, BeforeValidator(_format, json_schema_input_type=Literal["json"] | RecordFormat)
+]
+"""A format in its short or long form."""
+
+
+def read_schema_files(format: Any, read: Callable[[str], str]) -> None:
+    """Replace each name of a file in ``format``, as it was declared, by its content, which ``read`` gives."""
+    if not isinstance(format, dict):
+        return
+    for declared in format.values():
+        schema = declared.get("schema") if isinstance(declared, dict) else None
+        if isinstance(schema, str) and _names_file(schema):
+            declared["schema"] = read(schema)
+
+
+def _names_file(schema: str) -> bool:
+    return "\n" not in schema.strip() and not schema.lstrip().startswith(("{", "[", '"'))
