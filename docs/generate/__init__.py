@@ -7,13 +7,14 @@ in docstrings of attributes and routes, in help texts, and beside the columns of
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generate import commands, declarations, http_api, tables, types
+from docs.generate import commands, declarations, formats, http_api, tables, types
 
 FOLDER = Path(__file__).parents[1] / "reference"
 
 PAGES: dict[str, Callable[[], str]] = {
     "settings-and-declarations.md": declarations.page,
     "types.md": types.page,
+    "formats.md": formats.page,
     "commands.md": commands.page,
     "http-api.md": http_api.page,
     "tables.md": tables.page,

@@ -28,6 +28,7 @@ from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.model.lookup import LookupColumn
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.metric_window import MetricWindow, SizeForm
+from hourline_core.model.record_format import AvroFormat, RecordFormat
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
 from hourline_core.model.session_window import SessionWindow
@@ -58,6 +59,8 @@ _TITLES: dict[type[Declaration], str] = {
     Field: "Fields",
     EventTime: "Event time",
     TopicPattern: "Topic pattern",
+    RecordFormat: "Format",
+    AvroFormat: "Avro",
     Join: "Join",
     JoinSide: "Side of a join",
     Within: "Interval of a join",
@@ -105,6 +108,8 @@ def page() -> str:
         *_part(3, _TITLES[Field], Field),
         *_part(3, _TITLES[EventTime], EventTime),
         *_part(3, _TITLES[TopicPattern], TopicPattern),
+        *_part(3, _TITLES[RecordFormat], RecordFormat, prefix="format."),
+        *_part(4, _TITLES[AvroFormat], AvroFormat, prefix="avro."),
         *_part(3, _TITLES[Join], Join, prefix="join."),
         *_part(4, _TITLES[JoinSide], JoinSide),
         *_part(4, _TITLES[Within], Within, prefix="within."),
@@ -184,6 +189,8 @@ def _default(name: str, field: FieldInfo) -> str:
             size = getattr(bound, bound.bound)
             shown = _duration(size) if isinstance(size, timedelta) else size
             words = f"{code(shown)}, {code(bound.model_dump()['severity'])}"
+        case RecordFormat() as format:
+            words = code(format.name)
         case Declaration():
             words = "none"
         case bool(value):

@@ -17,6 +17,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from batch_layer.audit.expectation_mistakes import find_mistakes
     from hourline_core.compute.check import find_unresolved
     from hourline_core.compute.check_classes import find_slow_classes
+    from hourline_core.formats.schema_fields import describe_following_fields, find_unreadable
     from hourline_core.ledger.metrics_without_record import metrics_without_record
     from hourline_core.ledger.raw_records import notes_on_raw_records
     from hourline_core.lookups.refresh import find_unusable
@@ -26,7 +27,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     spark = spark_session(declared, "check", brief=True, runs_tasks=False)
     try:
         mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared), *find_mistakes_of_tests(declared)]
-        mistakes += find_unusable(declared)
+        mistakes += [*find_unreadable(declared), *find_unusable(declared)]
         slow = [] if mistakes else [*find_slow_classes(spark, declared)]
     finally:
         stop_spark(spark)
@@ -41,6 +42,8 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
         )
     for line in notes_on_raw_records(declared):
         note(line)
+    for line in describe_following_fields(declared):
+        say(line)
     lookups = f"{len(declared.lookups)} lookup(s), " if declared.lookups else ""
     sources, metrics = f"{len(declared.sources)} source(s)", f"{len(declared.all_metrics)} metric(s)"
     say(f"{declared.name}: {sources}, {lookups}{metrics}, no mistakes")

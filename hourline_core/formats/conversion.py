@@ -84,9 +84,10 @@ def conversion(kind: RecordType, reading: Reading) -> Convert | None:  # noqa: P
     and is no argument of what is returned. Raises UnfitError if no value of ``kind`` is one.
     """
     assert reading.numeric, "dates and timestamps are numbers here"
-    kind = without_null(kind.type if isinstance(kind, Constant) else kind)
-    if isinstance(kind, Union):
-        return _of_union(kind, reading)
+    declared = kind.type if isinstance(kind, Constant) else kind
+    kind = without_null(declared)
+    if isinstance(kind, Union) and isinstance(declared, Union):
+        return _of_union(declared, reading)
     match reading.tree:
         case ScalarType("json"):
             return lambda value: msgspec.json.encode(json_value(kind, value))
@@ -364,10 +365,11 @@ def json_value(kind: RecordType, value: Any) -> Any:  # noqa: PLR0911 (a table o
     """
     if value is None:
         return None
-    kind = without_null(kind.type if isinstance(kind, Constant) else kind)
+    declared = kind.type if isinstance(kind, Constant) else kind
+    kind = without_null(declared)
+    if isinstance(kind, Union) and isinstance(declared, Union):
+        return json_value(declared.branches[value[0]], value[1])
     match kind:
-        case Union(branches):
-            return json_value(branches[value[0]], value[1])
         case Primitive("float" | "double") if not math.isfinite(value):
             raise UnfitError(str(value), "json")
         case Primitive("bytes") | Fixed() | Uuid() | Date() | Time() | Timestamp():

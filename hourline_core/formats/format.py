@@ -19,6 +19,10 @@ from hourline_core.model.record_format import RecordFormat
 class Decoder(Protocol):
     """Decodes the values of records."""
 
+    @property
+    def fault(self) -> str | None:
+        """Why no record at all can be decoded: the schema lacks a field, or has it with a type that does not fit."""
+
     def decode(self, values: pa.Array) -> DecodedRecords:
         """Decode ``values`` (binary), each alone: what is wrong with one changes nothing of another.
 

@@ -25,7 +25,7 @@ from hourline_core.model.source import Source
 from hourline_core.model.sql_form import expand_sql
 from hourline_core.model.user_measure import UserMeasure, read_user_measures
 from hourline_core.model.validation_errors import list_mistakes
-from hourline_core.model.yaml_files import Document, Mistake, read_yaml
+from hourline_core.model.yaml_files import Document, KeyPath, Mistake, read_yaml
 
 SETTINGS_FILE = "hourline.yaml"
 SCHEMAS_FOLDER = "schemas"
@@ -162,9 +162,8 @@ class _Loading:
 
     def _source_model(self, document: Document) -> type[Declaration]:
         """The model of a file in ``sources``. Files of schemas are put in the place of their names."""
-        path = ("format",)
 
-        def read(name: str) -> str:
+        def read(name: str, path: KeyPath) -> str:
             file = self.root / SCHEMAS_FOLDER / name
             try:
                 return file.read_text("utf-8")
@@ -172,10 +171,11 @@ class _Loading:
                 why = "is no text in UTF-8" if isinstance(error, ValueError) else error.strerror
                 names = sorted(one.name for one in (self.root / SCHEMAS_FOLDER).glob("*") if one.is_file())
                 there = f"there are {', '.join(names)}" if names else "it has no file"
+                place = ("format", *path)
                 document.mistakes.append(
                     Mistake(
-                        document.lines.get(document.nearest(path), 1),
-                        path,
+                        document.lines.get(document.nearest(place), 1),
+                        place,
                         f"got the schema '{name}', which cannot be read: {why}; allowed is the name of a file in the "
                         f"folder {SCHEMAS_FOLDER} ({there}), or a schema itself",
                     )

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 from hourline_core.model.avro_schema import AvroSchemaError, parse_avro
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.record_types import fields_of
+from hourline_core.model.yaml_files import KeyPath
 
 _ALLOWED = "allowed are json, or a mapping of one: avro: {schema: orders.avsc}"
 
@@ -69,14 +70,17 @@ RecordFormatForm = Annotated[
 """A format in its short or long form."""
 
 
-def read_schema_files(format: Any, read: Callable[[str], str]) -> None:
-    """Replace each name of a file in ``format``, as it was declared, by its content, which ``read`` gives."""
+def read_schema_files(format: Any, read: Callable[[str, KeyPath], str]) -> None:
+    """Replace each name of a file in ``format``, as it was declared, by its content.
+
+    ``read`` gives it, from the name and the place of the name within the format.
+    """
     if not isinstance(format, dict):
         return
-    for declared in format.values():
+    for kind, declared in format.items():
         schema = declared.get("schema") if isinstance(declared, dict) else None
         if isinstance(schema, str) and _names_file(schema):
-            declared["schema"] = read(schema)
+            declared["schema"] = read(schema, (kind, "schema"))
 
 
 def _names_file(schema: str) -> bool:

@@ -24,6 +24,11 @@ class AvroDecoder:
     def __reduce__(self) -> tuple[type["AvroDecoder"], tuple[str, dict[str, Field]]]:
         return AvroDecoder, (self._schema, self._fields)
 
+    @property
+    def fault(self) -> str | None:
+        """Why no record can be decoded; see ``Decoder``."""
+        return self._conversion.fault.reason() if self._conversion.fault else None
+
     def decode(self, values: pa.Array | pa.ChunkedArray) -> DecodedRecords:
         """Decode binary ``values``, each alone. See ``Decoder``."""
         columns = TypedColumns(self._fields, len(values))

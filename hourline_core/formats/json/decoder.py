@@ -39,6 +39,10 @@ class JsonDecoder:
     def __reduce__(self) -> tuple[type["JsonDecoder"], tuple[dict[str, Field]]]:
         return JsonDecoder, (self._fields,)
 
+    @property
+    def fault(self) -> None:
+        """None: there is no schema that the fields could differ from."""
+
     def decode(self, values: pa.Array | pa.ChunkedArray) -> DecodedRecords:
         """Decode binary ``values``, of 2 GiB at most. No value makes it raise, and none has an effect on another one.
 
