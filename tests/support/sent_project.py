@@ -4,7 +4,7 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ class SentProject:
     root: Path
     kafka: str
     rules: Mapping[str, SourceRule]
+    encode: Callable[[dict[str, Any]], bytes] = lambda body: json.dumps(body, ensure_ascii=False).encode()
+    """Writes the value of a record that is sent."""
     sent: dict[str, list[Sent]] = field(default_factory=dict)
     topics: dict[str, list[str]] = field(default_factory=dict)
     """By source, the names of its topics."""
@@ -85,7 +87,7 @@ class SentProject:
         source.
         """
         for body in bodies:
-            self._produce(source, json.dumps(body, ensure_ascii=False).encode(), body, partition=partition)
+            self._produce(source, self.encode(body), body, partition=partition)
         self.flush()
 
     def send_everywhere(self, source: str, bodies: Iterable[dict[str, Any]]) -> None:
