@@ -60,6 +60,11 @@ def replay(
     declared = load(project, workspace)
     reader = declared.sources[require_known("source", source, list(declared.sources))]
     refuse_derived(reader, "send the events to an input of it")
+    if reader.format.name != "json":
+        raise UsageError(
+            f"source '{reader.name}' takes records in {reader.format.name}, and `hourline replay` sends JSON: "
+            "send them with a producer of that format"
+        )
     chosen = _topic(reader, topic)
     from hourline.replay.replay_file import replay_file
     from hourline_core.runtime.kafka import kafka_of

@@ -44,7 +44,7 @@ def run_as_given(spark: SparkSession, project: Project, test: LoadedTest, arrive
     def clock() -> datetime:
         return arrived
 
-    rehearsal = Rehearsal(spark, project, test.source, clock)
+    rehearsal = Rehearsal(spark, project, project.sources[test.source.name], clock)
     evaluated = rehearsal.evaluate(test.declared.records, test.name, arrived)
     first = end = rejected = 0
     sequence = rehearsal.tables.first_sequence

@@ -21,10 +21,11 @@ from hourline.metric_tests.given_lookups import refuse_unfit_rows, with_given_lo
 from hourline.metric_tests.prepared_source import PreparedSource
 from hourline_core.compute.check import refuse_unresolved
 from hourline_core.errors import DeclarationError
-from hourline_core.model import Project
+from hourline_core.model import Project, Source
 from hourline_core.model.given_records import RECOMPUTES
 from hourline_core.model.hours import wall_clock
 from hourline_core.model.loaded_tests import LoadedTest
+from hourline_core.model.record_format import RecordFormat
 from hourline_core.runtime.spark import spark_session, stop_spark
 
 _OF_SMALL_TABLES = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
@@ -126,7 +127,7 @@ def _run_tests_of_source(
     """
     (name,) = {test.source.name for test in tests}
     own = _within(project, folder / "of_source", list(tests))
-    prepared = PreparedSource(spark, own, project.sources[name], tests)
+    prepared = PreparedSource(spark, own, own.sources[name], tests)
     as_given = []
     for number, (test, arrived) in enumerate(tests.items()):
         # A file may have a name that is not fit for tables.
@@ -181,8 +182,15 @@ def _difference(
     return next(filter(None, differences), None)
 
 
+def _as_json(source: Source) -> Source:
+    return source.model_copy(update={"format": RecordFormat()}) if source.format.with_schema else source
+
+
 def _within(project: Project, workspace: Path, tests: Sequence[LoadedTest]) -> Project:
-    """``project`` with another workspace on this machine, and only the metrics that ``tests`` need."""
+    """``project`` with another workspace on this machine, and only the metrics that ``tests`` need.
+
+    Its records are JSON: a test has their members in YAML, whatever the bytes are that a schema makes of them.
+    """
     named = {metric for test in tests for metric in test.metrics}
     bases = {project.base_of(name) for name in named}
     settings = project.settings
@@ -191,6 +199,7 @@ def _within(project: Project, workspace: Path, tests: Sequence[LoadedTest]) -> P
     return replace(
         project,
         settings=settings.model_copy(update=own),
+        sources={name: _as_json(source) for name, source in project.sources.items()},
         metrics={name: metric for name, metric in project.metrics.items() if name in bases},
         rollups={name: rollup for name, rollup in project.rollups.items() if name in named},
     )

@@ -38,6 +38,13 @@ FILES = {
 LATER = {
     **FILES,
     "sources/orders.yaml": "topic: avro_orders\nformat: {avro: {schema: order.avsc}}\nevent_time: at\nid: id\npartitions: 2\n",
+    "tests/one.yaml": """\
+        given:
+          - {id: a, at: 2026-03-01T08:00:00Z, status: paid, amount: 1.50, address: {city: Bonn}}
+        expect:
+          cities:
+            - {hour: 2026-03-01T08:00:00Z, city: Bonn, status: paid, orders: 1, amount: 1.50}
+        """,
     "metrics/cities.yaml": "source: orders\ndimensions: {city: address.city, status: status}\n"
     "measures: {orders: count, amount: sum(amount)}\n",
 }
@@ -90,6 +97,7 @@ def test_records_in_avro_count_in_both_layers_and_are_decoded_anew(kafka: str, t
 
     write_project(tmp_path, LATER)
     project.project = load_project(tmp_path, {"KAFKA": kafka})
+    assert "1 passed" in project.command("test")
     project.drain()
     project.command("recompute", "--from=2026-03-01T08", "--to=2026-03-01T14", "--include-open")
     with serving_layer.connect(project.project) as connection:
