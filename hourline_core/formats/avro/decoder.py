@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hourline_core.formats.avro.binary import Cursor, MalformedError, Readers
+from hourline_core.formats.avro.columns import column_reader
 from hourline_core.formats.columns.recursion import despite_depth
 from hourline_core.formats.decoded_records import DecodedRecords
 from hourline_core.formats.typed_columns import RecordConversion, TypedColumns
@@ -20,6 +23,7 @@ class AvroDecoder:
         record = parse_avro(schema)
         self._conversion = RecordConversion(record, self._fields)
         self._read = Readers().of_record(record, self._conversion.members)
+        self._columns = None if self._conversion.fault else column_reader(record, self._fields)
 
     def __reduce__(self) -> tuple[type["AvroDecoder"], tuple[str, dict[str, Field]]]:
         return AvroDecoder, (self._schema, self._fields)
@@ -31,6 +35,23 @@ class AvroDecoder:
 
     def decode(self, values: pa.Array | pa.ChunkedArray) -> DecodedRecords:
         """Decode binary ``values``, each alone. See ``Decoder``."""
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        if self._columns is None or not len(array):
+            return self._decode_each(array)
+        columns, is_read = self._columns.read(pc.fill_null(array.cast(pa.binary()), b""))
+        if is_read.all():
+            return DecodedRecords(columns, pa.nulls(len(array), pa.string()))
+        others = np.flatnonzero(~is_read)
+        decoded = self._decode_each(array.take(pa.array(others)))
+        # In the place of each other record, what it was decoded into.
+        chosen = np.arange(len(array))
+        chosen[others] = len(array) + np.arange(len(others))
+        places = pa.array(chosen)
+        merged = {name: pa.concat_arrays([column, decoded.columns[name]]) for name, column in columns.items()}
+        reasons = pa.concat_arrays([pa.nulls(len(array), pa.string()), decoded.reasons])
+        return DecodedRecords({name: column.take(places) for name, column in merged.items()}, reasons.take(places))
+
+    def _decode_each(self, values: pa.Array) -> DecodedRecords:
         columns = TypedColumns(self._fields, len(values))
         for place, value in enumerate(values.to_pylist()):
             if not value:

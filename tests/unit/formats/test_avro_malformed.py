@@ -1,14 +1,18 @@
 """Bytes that are no record of the schema are refused, each with its reason, and harm no record beside them."""
 
+import math
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hourline_core.formats.avro import decoder
 from hourline_core.formats.avro.binary import DEEPEST, MOST_WITHOUT_BYTES
-from tests.support.avro import decode_avro, record_schema, write_avro
+from hourline_core.model.fields import Field
+from tests.support.avro import decode_avro, format_of, record_schema, write_avro
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 ARRAY = {"type": "array", "items": "int"}
@@ -99,10 +103,114 @@ def test_elements_without_bytes_are_bounded() -> None:
         assert (reasons[0] is None) == (count <= MOST_WITHOUT_BYTES)
 
 
+FLAT = record_schema(
+    a="long",
+    b="string",
+    c=["null", "double"],
+    d=ENUM,
+    g=DECIMAL,
+    h="boolean",
+    i="int",
+    j={"type": "int", "logicalType": "date"},
+    k={"type": "long", "logicalType": "timestamp-millis"},
+    l=["float", "null"],
+    m=[
+        "null",
+        {"type": "record", "name": "M", "fields": [{"name": "n", "type": "string"}, {"name": "o", "type": "int"}]},
+    ],
+)
+"""Of types alone that are read column by column."""
+
+
+PLAIN = st.fixed_dictionaries(
+    {
+        "a": st.integers(-200, 200),
+        "b": st.text("aé", max_size=5),
+        "c": st.none() | st.just(-0.0) | st.just(1.5),
+        "d": st.sampled_from("AB"),
+        "g": st.decimals(-9, 9, places=1),
+        "h": st.booleans(),
+        "i": st.integers(-200, 200),
+        "j": st.integers(0, 20_000),
+        "k": st.integers(0, 2_000_000_000_000),
+        "l": st.none() | st.just(0.5),
+        "m": st.none() | st.fixed_dictionaries({"n": st.text("aé", max_size=2), "o": st.integers(-200, 200)}),
+    }
+)
+ODD: dict[str, st.SearchStrategy[Any]] = {
+    "a": st.sampled_from([-(2**63), 2**63 - 1, 2**62, 2**31]),
+    "c": st.sampled_from([math.nan, math.inf, 1e308]),
+    "i": st.sampled_from([-(2**31), 2**31 - 1]),
+    "j": st.sampled_from([-(2**31), -719162, -719163, 2932896, 2932897, 2**31 - 1]),
+    "k": st.sampled_from([-(2**63), -62135596800000, -62135596800001, 253402300799999, 253402300800000, 2**63 - 1]),
+    "l": st.sampled_from([math.nan, -math.inf]),
+}
+"""Values at the bounds of what is taken, and beyond them."""
+
+
+@st.composite
+def flat_records(draw: st.DrawFn) -> bytes | None:
+    """A record of FLAT, mostly whole."""
+    value = draw(PLAIN)
+    if name := draw(st.sampled_from([None, *ODD])):
+        value[name] = draw(ODD[name])
+    written = write_avro(FLAT, value)
+    return draw(st.sampled_from([written, written, None]) | damage(written))
+
+
+def damage(written: bytes) -> st.SearchStrategy[bytes]:
+    """``written`` with some bytes changed, left out or put in."""
+
+    @st.composite
+    def draw_damage(draw: st.DrawFn) -> bytes:
+        damaged = bytearray(written)
+        for _ in range(draw(st.integers(0, 3))):
+            place = draw(st.integers(0, max(len(damaged) - 1, 0)))
+            match draw(st.sampled_from(["set", "drop", "insert", "cut", "lengthen"])):
+                case "set" if damaged:
+                    damaged[place] = draw(st.sampled_from([0, 1, 2, 3, 127, 128, 255]) | st.integers(0, 255))
+                case "lengthen":
+                    damaged[place:place] = b"\xff" * draw(st.integers(1, 10))
+                case "drop" if damaged:
+                    del damaged[place]
+                case "insert":
+                    damaged.insert(place, draw(st.integers(0, 255)))
+                case "cut":
+                    del damaged[place:]
+        return bytes(damaged)
+
+    return draw_damage()
+
+
+@given(st.lists(flat_records(), max_size=12), st.sampled_from([None, ["b", "k", "m", "c"], ["a"]]))
+def test_records_that_are_read_column_by_column_become_what_they_become_alone(
+    records: list[bytes | None], names: list[str] | None
+) -> None:
+    following = {name: Field(type=kind) for name, kind in format_of(FLAT).fields.items() if kind}
+    fields = {name: following[name] for name in names or following}
+    together = decode_avro(FLAT, fields, *records)
+    with patch.object(decoder, "column_reader", lambda *_: None):
+        alone = decode_avro(FLAT, fields, *records)
+    assert str(together) == str(alone)
+
+
 WIDE = record_schema(
     a="long", b="string", c=["null", "double"], d=ENUM, e=ARRAY, f=MAP, g=DECIMAL, h="boolean", i=["int", "string"]
 )
-VALUE = {"a": 300, "b": "über", "c": 1.5, "d": "B", "e": [1, 70000], "f": {"k": 3}, "g": None, "h": True, "i": "x"}
+WRITTEN = write_avro(
+    WIDE,
+    {
+        "a": 300,
+        "b": "über",
+        "c": 1.5,
+        "d": "B",
+        "e": [1, 70000],
+        "f": {"k": 3},
+        "g": Decimal("4.2"),
+        "h": True,
+        "i": "x",
+    },
+)
 
 
 def naive(written: bytes) -> bool:  # noqa: PLR0911, PLR0915 (it shares nothing with the product)
@@ -186,25 +294,7 @@ def naive(written: bytes) -> bool:  # noqa: PLR0911, PLR0915 (it shares nothing 
     return place == len(written)
 
 
-@st.composite
-def damaged(draw: st.DrawFn) -> bytes:
-    """A record of WIDE with some bytes changed, left out or put in."""
-    written = bytearray(write_avro(WIDE, {**VALUE, "g": Decimal("4.2")}))
-    for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.integers(0, max(len(written) - 1, 0)))
-        match draw(st.sampled_from(["set", "drop", "insert", "cut"])):
-            case "set" if written:
-                written[place] = draw(st.integers(0, 255))
-            case "drop" if written:
-                del written[place]
-            case "insert":
-                written.insert(place, draw(st.integers(0, 255)))
-            case "cut":
-                del written[place:]
-    return bytes(written)
-
-
-@given(st.lists(damaged(), min_size=1, max_size=20))
+@given(st.lists(damage(WRITTEN), min_size=1, max_size=20))
 @example([b"\x00"])
 def test_damaged_records_are_refused_or_taken_as_a_naive_reader_says(records: list[bytes]) -> None:
     rows, reasons = decode_avro(WIDE, None, *records)
