@@ -12,6 +12,7 @@ from matplotlib import pyplot as plt
 
 BENCHMARKS = [
     "speed",
+    "formats",
     "freshness",
     "silence",
     "micro_batches",

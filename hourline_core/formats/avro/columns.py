@@ -14,9 +14,10 @@ import pyarrow as pa
 from hourline_core.formats.arrow_types import arrow_type
 from hourline_core.formats.columns.reading import Reading
 from hourline_core.formats.columns.times import FIRST_MICROS, LAST_MICROS
-from hourline_core.model.field_types import DecimalType, ScalarType, StructType
+from hourline_core.model.field_types import ArrayType, DecimalType, ScalarType, StructType
 from hourline_core.model.fields import Field
 from hourline_core.model.record_types import (
+    Array,
     Date,
     Decimal,
     Enum,
@@ -36,6 +37,8 @@ _PADDING = 16
 """Bytes behind the last record, so that a number may be looked for at its end."""
 _DEEPEST = 8
 """The number of levels of records within each other that are read here."""
+_LONGEST_ARRAY = 64
+"""The number of elements of an array that are read here."""
 _INTEGER_BITS = {"int": 32, "long": 64}
 _MICROS = {"millis": 1000, "micros": 1, "seconds": 1_000_000}
 _ENCODINGS = {"epoch_seconds": "seconds", "epoch_milliseconds": "millis"}
@@ -150,7 +153,13 @@ def _readers_of_members(record: Record, readings: Mapping[str, Reading], levels:
 
 def _reader_of(kind: RecordType, reading: Reading | None, levels: int) -> _Read | None:
     inner = without_null(kind)
-    read = _reader_of_record(inner, reading, levels) if isinstance(inner, Record) else _reader_of_scalar(inner, reading)
+    match inner:
+        case Record():
+            read = _reader_of_record(inner, reading, levels)
+        case Array(element):
+            read = _reader_of_array(element, reading, levels)
+        case _:
+            read = _reader_of_scalar(inner, reading)
     if not isinstance(kind, Union) or read is None:
         return read
     if len(kind.branches) != 2 or isinstance(inner, Union):
@@ -171,6 +180,34 @@ def _reader_of_record(record: Record, reading: Reading | None, levels: int) -> _
         if not parts:
             return pa.nulls(len(rows))
         return pa.StructArray.from_arrays([columns[name] for name in parts], [*parts])
+
+    return read
+
+
+def _reader_of_array(element: RecordType, reading: Reading | None, levels: int) -> _Read | None:
+    if not levels or not (reading is None or isinstance(reading.tree, ArrayType)):
+        return None
+    read_element = _reader_of(element, reading.parts[0][1] if reading else None, levels - 1)
+    if read_element is None:
+        return None
+
+    def read(batch: _Batch, rows: _Longs) -> pa.Array:
+        sizes = batch.read_longs(rows)
+        # Arrays of several blocks, and long ones, are rare.
+        batch.refuse(rows, (sizes < 0) | (sizes > _LONGEST_ARRAY))
+        sizes = np.where(batch.is_right[rows], sizes, 0)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        columns, places = [], []
+        for number in range(sizes.max(initial=0)):
+            having = np.flatnonzero(sizes > number)
+            columns.append(read_element(batch, rows[having]))
+            places.append(offsets[having] + number)
+        filled = rows[sizes > 0]
+        batch.refuse(filled, batch.read_longs(filled) != 0)
+        if reading is None or not columns:
+            return pa.nulls(len(rows)) if reading is None else pa.array([[]] * len(rows), arrow_type(reading.tree))
+        elements = pa.concat_arrays(columns).take(pa.array(np.argsort(np.concatenate(places))))
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), elements, type=arrow_type(reading.tree))
 
     return read
 

@@ -114,6 +114,7 @@ FLAT = record_schema(
     j={"type": "int", "logicalType": "date"},
     k={"type": "long", "logicalType": "timestamp-millis"},
     l=["float", "null"],
+    p={"type": "array", "items": ["null", {"type": "array", "items": "string"}]},
     m=[
         "null",
         {"type": "record", "name": "M", "fields": [{"name": "n", "type": "string"}, {"name": "o", "type": "int"}]},
@@ -134,6 +135,7 @@ PLAIN = st.fixed_dictionaries(
         "j": st.integers(0, 20_000),
         "k": st.integers(0, 2_000_000_000_000),
         "l": st.none() | st.just(0.5),
+        "p": st.lists(st.none() | st.lists(st.text("aé", max_size=2), max_size=3), max_size=3),
         "m": st.none() | st.fixed_dictionaries({"n": st.text("aé", max_size=2), "o": st.integers(-200, 200)}),
     }
 )
@@ -144,6 +146,7 @@ ODD: dict[str, st.SearchStrategy[Any]] = {
     "j": st.sampled_from([-(2**31), -719162, -719163, 2932896, 2932897, 2**31 - 1]),
     "k": st.sampled_from([-(2**63), -62135596800000, -62135596800001, 253402300799999, 253402300800000, 2**63 - 1]),
     "l": st.sampled_from([math.nan, -math.inf]),
+    "p": st.sampled_from([[None] * 64, [None] * 65]),
 }
 """Values at the bounds of what is taken, and beyond them."""
 
@@ -182,7 +185,7 @@ def damage(written: bytes) -> st.SearchStrategy[bytes]:
     return draw_damage()
 
 
-@given(st.lists(flat_records(), max_size=12), st.sampled_from([None, ["b", "k", "m", "c"], ["a"]]))
+@given(st.lists(flat_records(), max_size=12), st.sampled_from([None, ["b", "k", "m", "c"], ["p", "a"]]))
 def test_records_that_are_read_column_by_column_become_what_they_become_alone(
     records: list[bytes | None], names: list[str] | None
 ) -> None:
