@@ -22,6 +22,7 @@ from hourline_core.model import (
     Volume,
 )
 from hourline_core.model.base import Declaration
+from hourline_core.model.csv_format import CsvFormat
 from hourline_core.model.expressions import Expression
 from hourline_core.model.finding_bounds import Bound, ShareBound, SizeBound, SourceFindings, TimeBound
 from hourline_core.model.join import Join, JoinSide, Within
@@ -33,6 +34,7 @@ from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
 from hourline_core.model.session_window import SessionWindow
 from hourline_core.model.snapshot import Snapshot
+from hourline_core.model.text_format import TextFormat
 from hourline_core.model.topics import TopicPattern
 from hourline_core.model.upsert import Upsert
 
@@ -61,6 +63,8 @@ _TITLES: dict[type[Declaration], str] = {
     TopicPattern: "Topic pattern",
     RecordFormat: "Format",
     AvroFormat: "Avro",
+    CsvFormat: "CSV",
+    TextFormat: "Text",
     Join: "Join",
     JoinSide: "Side of a join",
     Within: "Interval of a join",
@@ -110,6 +114,8 @@ def page() -> str:
         *_part(3, _TITLES[TopicPattern], TopicPattern),
         *_part(3, _TITLES[RecordFormat], RecordFormat, prefix="format."),
         *_part(4, _TITLES[AvroFormat], AvroFormat, prefix="avro."),
+        *_part(4, _TITLES[CsvFormat], CsvFormat, prefix="csv."),
+        *_part(4, _TITLES[TextFormat], TextFormat, prefix="text."),
         *_part(3, _TITLES[Join], Join, prefix="join."),
         *_part(4, _TITLES[JoinSide], JoinSide),
         *_part(4, _TITLES[Within], Within, prefix="within."),

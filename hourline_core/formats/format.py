@@ -10,8 +10,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from hourline_core.formats.avro.decoder import AvroDecoder
+from hourline_core.formats.csv.decoder import CsvDecoder
 from hourline_core.formats.decoded_records import DecodedRecords
 from hourline_core.formats.json.decoder import JsonDecoder
+from hourline_core.formats.text.decoder import TextDecoder
 from hourline_core.model.fields import Field
 from hourline_core.model.record_format import RecordFormat
 
@@ -34,4 +36,8 @@ def decoder_of(format: RecordFormat, fields: Mapping[str, Field]) -> Decoder:
     """The decoder of records in ``format`` with ``fields``."""
     if format.avro:
         return AvroDecoder(format.avro.schema_, fields)
+    if format.csv:
+        return CsvDecoder(format.csv, fields)
+    if format.text:
+        return TextDecoder(format.text, fields)
     return JsonDecoder(fields)

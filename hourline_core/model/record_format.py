@@ -7,11 +7,12 @@ import pydantic
 from pydantic import AfterValidator, BeforeValidator
 
 from hourline_core.model.avro_schema import AvroSchemaError, parse_avro
-from hourline_core.model.base import Declaration, describe, refuse
+from hourline_core.model.base import Declaration, describe, refuse, suggest
+from hourline_core.model.csv_format import CsvFormat
+from hourline_core.model.fields import Field
 from hourline_core.model.record_types import fields_of
+from hourline_core.model.text_format import TextFormat
 from hourline_core.model.yaml_files import KeyPath
-
-_ALLOWED = "allowed are json, or a mapping of one: avro: {schema: orders.avsc}"
 
 
 def _avro_schema(text: str) -> str:
@@ -40,13 +41,19 @@ class RecordFormat(Declaration):
     avro: AvroFormat | None = None
     """Avro's binary encoding of one record, without anything in front of it."""
 
+    csv: CsvFormat | None = None
+    """One row of CSV."""
+
+    text: TextFormat | None = None
+    """A text, of which a regular expression with named groups takes the fields."""
+
     @property
     def name(self) -> str:
         """The name of the format."""
         return next(iter(self.model_fields_set), "json")
 
     @property
-    def with_schema(self) -> AvroFormat | None:
+    def with_schema(self) -> AvroFormat | CsvFormat | TextFormat | None:
         """What is declared of a format with a schema. None: it has none."""
         return getattr(self, self.name, None)
 
@@ -55,13 +62,27 @@ class RecordFormat(Declaration):
         """The fields that follow from the schema: the declared type of each. None: no type takes it."""
         return self.with_schema.fields if self.with_schema else {}
 
+    def refuse_unknown(self, fields: Mapping[str, Field]) -> None:
+        """Raise a refusal of the first of ``fields`` that no record can have: no column, and no group."""
+        if not (self.csv or self.text):
+            return
+        what = "columns" if self.csv else "groups of the pattern"
+        for name, field in fields.items():
+            key = field.key or name
+            if key not in self.fields:
+                names = ", ".join(self.fields)
+                allowed = f"allowed are the {what}: {names}{suggest(key, self.fields)}"
+                raise refuse(f"got '{key}', {allowed}", "fields", name, *(["key"] if field.key else []))
+
 
 def _format(value: Any) -> Any:
     if value == "json":
         return RecordFormat()
     if isinstance(value, RecordFormat) or (isinstance(value, dict) and len(value) == 1):
         return value
-    raise refuse(f"got {describe(value)}, {_ALLOWED}")
+    names = ", ".join(RecordFormat.model_fields)
+    allowed = f"allowed are json, or a mapping of one of {names}, such as avro: {{schema: orders.avsc}}"
+    raise refuse(f"got {describe(value)}, {allowed}")
 
 
 RecordFormatForm = Annotated[

@@ -99,8 +99,8 @@ class Source(Declaration):
     """
 
     format: RecordFormatForm = RecordFormat()
-    """The format of a record's value: `json`, which is one JSON object, or one that has a schema, such as
-    `avro: {schema: orders.avsc}`. [Formats](formats.md) says what each of them takes.
+    """The format of a record's value: `json`, which is one JSON object, or one that says what a record holds, such as
+    `avro: {schema: orders.avsc}` or `csv: {columns: [id, at]}`. [Formats](formats.md) says what each of them takes.
     """
 
     raw: bool = True
@@ -116,7 +116,7 @@ class Source(Declaration):
     fields: Annotated[dict[FieldName, FieldForm], pydantic.Field(min_length=1)]
     """The fields of an event: `name: type`, or `name: {type: …, required: true, key: …}`. Undeclared fields are kept in
     the record's bytes, so that they can be declared later. If the format has a schema, the fields may be left out: they
-    are the members of its record.
+    are the members of its record. Without them, each column of `csv` and each group of `text` is a `string`.
     """
 
     explode: Annotated[dict[DerivedName, Expression], BeforeValidator(_explode)] = pydantic.Field(default={})
@@ -399,6 +399,11 @@ class Source(Declaration):
                 "`upsert` of one",
                 "topic",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_fields_of_format(self) -> Self:
+        self.format.refuse_unknown(self.fields)
         return self
 
     @model_validator(mode="after")

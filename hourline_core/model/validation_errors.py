@@ -22,6 +22,7 @@ _ALLOWED = {
     "string_too_short": "text",
     "float_parsing": "a number",
     "list_type": "a list, such as [origin]",
+    "tuple_type": "a list, such as [origin]",
     "greater_than": "a number above {gt}",
     "greater_than_equal": "a whole number from {ge}",
     "less_than_equal": "a whole number up to {le}",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from hourline_core.formats.arrow_types import arrow_type
 from hourline_core.formats.columns.canonical import canonical_text
 from hourline_core.formats.columns.column import Column, convert_fitting, refuse_unless
-from hourline_core.formats.columns.decimals import decimal_of
+from hourline_core.formats.columns.decimals import decimal_of, plain_pattern
 from hourline_core.formats.columns.reading import Reading
 from hourline_core.formats.columns.recursion import despite_depth
 from hourline_core.formats.columns.structs import keeps_bytes
@@ -87,15 +87,12 @@ def _column_of_bytes(reading: Reading, written: list[bytes | None]) -> Column:
 
 def _decimals(written: pa.Array, precision: int, scale: int, *, rounds: bool) -> Column:
     kind = pa.decimal128(precision, scale)
-    whole = precision - scale
-    whole_digits = f"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
-    fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
 
     def convert(fitting: pa.Array) -> pa.Array:
         return pc.ascii_trim(fitting.cast(pa.string()), characters='"').cast(kind)
 
     # These are held exactly whatever the digits are. Leading zeros, exponents and more digits are rare.
-    fast = rf'\A"?-?{whole_digits}{fraction}"?\z'
+    fast = rf'\A"?{plain_pattern(precision, scale)}"?\z'
     return convert_fitting(written, fast, convert, lambda one: decimal_of(one, precision, scale, rounds=rounds))
 
 

@@ -16,6 +16,14 @@ _LONGEST_EXPONENT = 9
 _EPOCH_DIGITS = 18
 
 
+def plain_pattern(precision: int, scale: int) -> str:
+    """The pattern of plain numbers that the type holds exactly whatever their digits are, without leading zeros."""
+    whole = precision - scale
+    digits = f"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
+    fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
+    return f"-?{digits}{fraction}"
+
+
 class _Written(NamedTuple):
     """A number as ``digits`` × 10 ** ``exponent``. Zero has no digits, and else neither end of them is a 0."""
 

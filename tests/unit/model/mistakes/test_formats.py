@@ -26,8 +26,14 @@ def source(format: str) -> str:
 @pytest.mark.parametrize(
     ("format", "said"),
     [
-        ("avro", "format: got 'avro', allowed are json, or a mapping of one: avro: {schema: orders.avsc}"),
-        ("{}", "format: got a mapping, allowed are json, or a mapping of one: avro: {schema: orders.avsc}"),
+        (
+            "avro",
+            "format: got 'avro', allowed are json, or a mapping of one of avro, csv, text, such as avro: {schema: orders.avsc}",
+        ),
+        (
+            "{}",
+            "format: got a mapping, allowed are json, or a mapping of one of avro, csv, text, such as avro: {schema: orders.avsc}",
+        ),
         ("{arvo: {}}", "format.arvo: is not a known key — did you mean 'avro'?"),
         ("{avro: {}}", "format.avro.schema: is missing"),
         ("{avro: x}", "format.avro: got 'x', allowed is a mapping with the keys schema"),

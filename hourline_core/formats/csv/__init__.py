@@ -1,0 +1,1 @@
+"""The decoder of records that are one row of CSV each."""

@@ -1,0 +1,1 @@
+"""The decoder of records that are text, of which a regular expression takes the fields."""
