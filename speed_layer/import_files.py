@@ -153,7 +153,7 @@ def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
             )
     elif not any(_is_object(payload) for _, payload in islice(rows, _ROWS_LOOKED_AT)):
         raise UsageError(
-            f"{file} holds no JSON object in its first lines; if it is CSV or Parquet, say so, as in --format csv"
+            f"{file} holds no JSON object in its first lines; if it is CSV, Parquet or Avro, say so, as in --format csv"
         )
 
 

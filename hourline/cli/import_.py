@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def import_(
-    files: Annotated[list[str], typer.Argument(help="CSV, JSON lines or Parquet, also gzipped or zipped.")],
+    files: Annotated[list[str], typer.Argument(help="CSV, JSON lines, Parquet or Avro, also gzipped or zipped.")],
     source: Annotated[str, typer.Option("--source", "-s", help="The source of the events.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     format: Annotated[
-        Literal["csv", "jsonl", "parquet"] | None,
+        Literal["csv", "jsonl", "parquet", "avro"] | None,
         typer.Option(help="The format of the files.", show_default="by their names"),
     ] = None,
     null_text: Annotated[

@@ -15,7 +15,7 @@ from hourline_core.model.topics import matches, names_of, topic_text
 
 
 def replay(
-    file: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet, also gzipped or zipped.")],
+    file: Annotated[str, typer.Argument(help="CSV, JSON lines, Parquet or Avro, also gzipped or zipped.")],
     source: Annotated[str, typer.Option("--source", "-s", help="The source whose topic gets the events.")],
     topic: Annotated[
         str | None,
@@ -33,7 +33,7 @@ def replay(
         float | None, typer.Option(help="Send this many times faster than the times in the --order-by column.")
     ] = None,
     format: Annotated[
-        Literal["csv", "jsonl", "parquet"] | None,
+        Literal["csv", "jsonl", "parquet", "avro"] | None,
         typer.Option(help="The format of the file.", show_default="by its name"),
     ] = None,
     key: Annotated[str | None, typer.Option(help="The column with the record's key.")] = None,

@@ -339,7 +339,7 @@ def _to_string(kind: RecordType, reading: Reading) -> Convert | None:
 def _text(kind: RecordType, value: Any) -> str:  # noqa: PLR0911 (a table of types)
     """The text of a scalar value, as in JSON. Raises UnfitError if it is a time that there is not."""
     match kind:
-        case Primitive("bytes") | Fixed():
+        case Primitive("bytes" | "duration") | Fixed():
             return base64.b64encode(value).decode()
         case Decimal(_, scale):
             return f"{PythonDecimal(value).scaleb(-scale, _EXACT):f}"
@@ -358,30 +358,40 @@ def _text(kind: RecordType, value: Any) -> str:  # noqa: PLR0911 (a table of typ
     return str(value)
 
 
-def json_value(kind: RecordType, value: Any) -> Any:  # noqa: PLR0911 (a table of types)
+def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  # noqa: PLR0911 (a table of types)
     """What msgspec encodes as the JSON of a value: numbers, booleans, arrays and objects as such, all else as text.
 
-    Raises UnfitError for NaN and infinity, and for a time that there is not.
+    NaN and infinity are no JSON, and a time of another year is none. Raises UnfitError for these if it ``refuses``
+    them. Otherwise they become `NaN`, and the number of the time, which no field takes.
     """
     if value is None:
         return None
     declared = kind.type if isinstance(kind, Constant) else kind
     kind = without_null(declared)
     if isinstance(kind, Union) and isinstance(declared, Union):
-        return json_value(declared.branches[value[0]], value[1])
+        return json_value(declared.branches[value[0]], value[1], refuses=refuses)
     match kind:
         case Primitive("float" | "double") if not math.isfinite(value):
-            raise UnfitError(str(value), "json")
-        case Primitive("bytes") | Fixed() | Uuid() | Date() | Time() | Timestamp():
+            if refuses:
+                raise UnfitError(str(value), "json")
+            return msgspec.Raw(b"NaN")
+        case Primitive("bytes" | "duration") | Fixed() | Uuid():
             return _text(kind, value)
+        case Date() | Time() | Timestamp():
+            try:
+                return _text(kind, value)
+            except UnfitError:
+                if refuses:
+                    raise
+                return value
         case Decimal():
             return msgspec.Raw(_text(kind, value).encode())
         case Array(element):
-            return [json_value(element, one) for one in value]
+            return [json_value(element, one, refuses=refuses) for one in value]
         case Map(element):
-            return {name: json_value(element, one) for name, one in value.items()}
+            return {name: json_value(element, one, refuses=refuses) for name, one in value.items()}
         case Record(members=members):
-            return {member.name: json_value(member.type, value.get(member.name)) for member in members}
+            return {one.name: json_value(one.type, value.get(one.name), refuses=refuses) for one in members}
     return value
 
 

@@ -12,13 +12,14 @@ from typing import IO, Literal, cast
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.model.home_folder import expand_home
 
-Format = Literal["csv", "jsonl", "parquet"]
+Format = Literal["csv", "jsonl", "parquet", "avro"]
 _ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    ".avro": "avro",
 }
 _PACKED = (".gz", ".zip")
 _READABLE = f"readable are {', '.join(_ENDINGS)}, each also as {' or '.join(_PACKED)}"
@@ -63,8 +64,8 @@ class DataFile:
 def find_data_file(name: str, format: Format | None = None) -> DataFile:
     """The file ``name``. ``file.zip::member`` selects one of several members.
 
-    Without ``format``, the ending determines it: csv, jsonl (also ndjson, json) or parquet. Raises UsageError for a
-    missing, empty or unreadable file, a folder, an unknown ending, and a zip without a clear member.
+    Without ``format``, the ending determines it: csv, jsonl (also ndjson, json), parquet or avro. Raises UsageError for
+    a missing, empty or unreadable file, a folder, an unknown ending, and a zip without a clear member.
     """
     path_text, _, member = name.partition("::")
     path = expand_home(path_text)

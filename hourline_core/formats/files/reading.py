@@ -10,6 +10,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from hourline_core.errors import UsageError, did_you_mean
+from hourline_core.formats.files.avro_rows import AvroRows
 from hourline_core.formats.files.csv_rows import CsvRows
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.json_lines import JsonLines
@@ -25,7 +26,7 @@ _RECORDS_CHECKED = 1000
 # Longer ones are texts. A whole number of more than 4,300 digits is none to Python.
 _NUMBER = re.compile(r"(?=.{1,300}\Z)-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 
-Rows = CsvRows | JsonLines | ParquetRows
+Rows = CsvRows | JsonLines | ParquetRows | AvroRows
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ def open_recording(
     ``null_text`` are null, like empty ones, and ``fields``, those of the source, decide the type of each cell. There, a
     cell that is a number is ordered as a number, whatever its field is.
 
-    Raises UsageError for a file that is missing, empty or invalid, and for a missing column. A JSON lines or Parquet
-    file may also raise it later, while its records are read.
+    Raises UsageError for a file that is missing, empty or invalid, and for a missing column. Of other files than CSV,
+    it may also be raised later, while their records are read.
     """
     file = find_data_file(name, format)
     rows = rows_of(file, null_text)
@@ -78,6 +79,8 @@ def rows_of(file: DataFile, null_text: str | None) -> Rows:
             rows = JsonLines(file)
         case "parquet":
             rows = ParquetRows(file)
+        case "avro":
+            rows = AvroRows(file)
     if rows.total == 0:
         raise UsageError(f"{file} holds no records")
     return rows
