@@ -362,7 +362,7 @@ def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  #
     """What msgspec encodes as the JSON of a value: numbers, booleans, arrays and objects as such, all else as text.
 
     NaN and infinity are no JSON, and a time of another year is none. Raises UnfitError for these if it ``refuses``
-    them. Otherwise they become `NaN`, and the number of the time, which no field takes.
+    them. Otherwise they become texts, as those of Parquet: `NaN`, and `2932897 days since 1970`.
     """
     if value is None:
         return None
@@ -374,7 +374,7 @@ def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  #
         case Primitive("float" | "double") if not math.isfinite(value):
             if refuses:
                 raise UnfitError(str(value), "json")
-            return msgspec.Raw(b"NaN")
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case Primitive("bytes" | "duration") | Fixed() | Uuid():
             return _text(kind, value)
         case Date() | Time() | Timestamp():
@@ -383,7 +383,8 @@ def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  #
             except UnfitError:
                 if refuses:
                     raise
-                return value
+                unit = "days" if isinstance(kind, Date) else kind.unit
+                return f"{value} {unit} since {'midnight' if isinstance(kind, Time) else '1970'}"
         case Decimal():
             return msgspec.Raw(_text(kind, value).encode())
         case Array(element):

@@ -32,7 +32,7 @@ class _Header(NamedTuple):
 
 class AvroRows:
     """The records of a file, as JSON. Numbers, texts, arrays and objects are such, and all else is text, as `json` has
-    it in Avro. A number that JSON lacks, and a time that there is not, stay what they are: no field takes them.
+    it in Avro, or as the text of the same value in Parquet.
 
     Raises UsageError when the file is no valid Avro.
     """
