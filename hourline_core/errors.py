@@ -7,6 +7,9 @@
     ├── BrokerError               Kafka refused something, or does not hold what it should
     │   ├── KafkaAwayError        Kafka does not answer
     │   └── KafkaForbidsError     Kafka does not let this user in, or does not allow what it asks for
+    ├── RegistryError             the schema registry has not answered about a schema
+    │   ├── RegistryAwayError     it does not answer
+    │   └── RegistryForbidsError  it does not let this user in, is not trusted, or is no registry
     ├── SourceError               Kafka's records are not those that were read: a person decides how to go on
     │   ├── LostRecordsError      Kafka deleted records before they were read
     │   └── TopicReplacedError    a topic that was read was deleted, or deleted and recreated
@@ -63,6 +66,28 @@ class KafkaAwayError(BrokerError):
 
 class KafkaForbidsError(BrokerError):
     """Kafka does not let this user in, or does not allow what it asks for."""
+
+    retryable = False
+
+
+class RegistryError(HourlineError):
+    """The schema registry has not answered about a schema that is not known here. ``source``: the name of the source
+    whose stream has ended by it.
+    """
+
+    retryable = True
+
+    def __init__(self, text: str, *, source: str = "") -> None:
+        super().__init__(text)
+        self.source = source
+
+
+class RegistryAwayError(RegistryError):
+    """The schema registry does not answer. It may be back by itself."""
+
+
+class RegistryForbidsError(RegistryError):
+    """The schema registry does not let this user in, is not trusted, or is no registry."""
 
     retryable = False
 

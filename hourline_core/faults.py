@@ -19,6 +19,8 @@ from hourline_core.errors import (
     HourlineError,
     KafkaAwayError,
     KafkaForbidsError,
+    RegistryAwayError,
+    RegistryForbidsError,
     ResourceError,
     SetupError,
     SourceError,
@@ -48,6 +50,10 @@ _AWAY = (
 )
 _UNKNOWN_HOST = "No resolvable bootstrap urls"
 _FORBIDS = re.compile("Authorization|Authentication|Sasl")
+_REGISTRY_ERRORS: dict[str, type[HourlineError]] = {
+    one.__name__: one for one in (RegistryAwayError, RegistryForbidsError)
+}
+_OF_REGISTRY = re.compile(rf"^hourline_core\.errors\.({'|'.join(_REGISTRY_ERRORS)}): (.*)$", re.MULTILINE)
 _OF_DEAD_JAVA = ("Py4JError", "Py4JNetworkError")
 
 _WRAPPERS = (TableError, SetupError, SparkError, FaultError)
@@ -94,6 +100,9 @@ def _of_library(error: BaseException, around: Surroundings) -> Told:
         logs = f" (its log is in {around.folders[0]}/logs)" if around.folders else ""
         return SparkError, f"Spark's Java process has ended{logs}"
     if {type(one).__module__.partition(".")[0] for one in errors} & {"pyspark", "py4j"}:
+        # Of an error in a function that Spark calls, there is its text alone.
+        if told := next((found for text in texts if (found := _OF_REGISTRY.search(text))), None):
+            return _REGISTRY_ERRORS[told[1]], told[2]
         return SparkError, f"Spark failed ({cause})"
     first = errors[-1]
     place = place_in_hourline(first) or place_in_hourline(error)

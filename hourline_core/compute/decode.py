@@ -11,6 +11,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from hourline_core.compute.tasks import keep_imports
 from hourline_core.formats.format import Decoder, decoder_of
+from hourline_core.formats.format import decode as decode_by
+from hourline_core.formats.registry.wire_format import HEADER
 from hourline_core.model import Source
 from hourline_core.model.expressions import ATTEMPT
 from hourline_core.model.fields import Field
@@ -34,6 +36,7 @@ from hourline_core.validation.reasons import Reasons
 from hourline_core.validation.validator import RecordColumns, Validator, event_time_column
 
 _IS_CSV = f"{SCRATCH_PREFIX}is_csv"
+_SCHEMA_ID = f"{SCRATCH_PREFIX}schema_id"
 _DECIDED = f"{SCRATCH_PREFIX}decided"
 _TIME_REASON = f"{SCRATCH_PREFIX}time_reason"
 _ATTEMPTED = f"{SCRATCH_PREFIX}attempted"
@@ -51,12 +54,14 @@ def decode(records: DataFrame, format: RecordFormat, fields: Mapping[str, Field]
     declared = tuple(fields.items())
 
     def decode_values(records: pa.Array) -> pa.Array:
-        values, is_csv = records.flatten()
-        decoded = _worker_decoder(format, declared).decode(as_json_objects(values, is_csv, fields))
+        values, is_csv, *schema_ids = records.flatten()
+        written = as_json_objects(values, is_csv, fields)
+        decoded = decode_by(_worker_decoder(format, declared), written, *schema_ids)
         return pa.StructArray.from_arrays([*decoded.columns.values(), decoded.reasons], [*decoded.columns, UNDECODED])
 
     columns = {**_types(fields), UNDECODED: "string"}
-    return _with_columns(records, columns, decode_values, F.struct(VALUE, _is_csv()))
+    inputs = [F.col(VALUE), _is_csv(), *([_schema_id()] if format.uses_registry else [])]
+    return _with_columns(records, columns, decode_values, F.struct(*inputs))
 
 
 def read_records(records: DataFrame, source: Source) -> DataFrame:
@@ -71,6 +76,8 @@ def read_records(records: DataFrame, source: Source) -> DataFrame:
     inputs = {VALUE: F.when(F.col(NOT_TAKEN).isNull(), F.col(VALUE)), _IS_CSV: _is_csv(), UNREADABLE: F.col(UNREADABLE)}
     if source.branch is None:
         del inputs[UNREADABLE]
+    if source.format.uses_registry:
+        inputs[_SCHEMA_ID] = _schema_id()
     if source.key_type != "binary":
         inputs[KEY] = F.col(KEY)
     outputs = {**_types(source.fields), REASON: "string"}
@@ -84,7 +91,13 @@ def read_records(records: DataFrame, source: Source) -> DataFrame:
         columns = dict(zip(names, records.flatten(), strict=True))
         validator = validator_of()
         fields, reasons = validator.read_records(
-            RecordColumns(columns[VALUE], columns.get(KEY), columns[_IS_CSV], columns.get(UNREADABLE))
+            RecordColumns(
+                columns[VALUE],
+                columns.get(KEY),
+                columns[_IS_CSV],
+                columns.get(_SCHEMA_ID),
+                columns.get(UNREADABLE),
+            )
         )
         moments = [validator.read_times({**columns, **fields}[time], columns[ARRIVED], reasons)] if time else []
         return pa.StructArray.from_arrays([*fields.values(), reasons.to_arrow(), *moments], [*outputs])
@@ -117,6 +130,11 @@ def _is_csv() -> Column:
     """Whether a record is a row of a CSV file, as ``find_csv_rows`` tells it. Headers need not leave Java for it."""
     is_csv = F.col(RECORD_TIMESTAMP_TYPE).isNull() & (F.col(HEADERS)[CONTENT_TYPE] == F.lit(CSV))
     return F.coalesce(is_csv, F.lit(False))
+
+
+def _schema_id() -> Column:
+    """The header that names the schema of a record's value."""
+    return F.col(HEADERS)[HEADER]
 
 
 def _types(fields: Mapping[str, Field]) -> dict[str, str]:

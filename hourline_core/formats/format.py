@@ -10,9 +10,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from hourline_core.formats.avro.decoder import AvroDecoder
+from hourline_core.formats.avro.writers import AvroWriters
 from hourline_core.formats.csv.decoder import CsvDecoder
 from hourline_core.formats.decoded_records import DecodedRecords
 from hourline_core.formats.json.decoder import JsonDecoder
+from hourline_core.formats.registry.decoder import RegistryDecoder
 from hourline_core.formats.text.decoder import TextDecoder
 from hourline_core.model.fields import Field
 from hourline_core.model.record_format import RecordFormat
@@ -28,12 +30,22 @@ class Decoder(Protocol):
     def decode(self, values: pa.Array) -> DecodedRecords:
         """Decode ``values`` (binary), each alone: what is wrong with one changes nothing of another.
 
-        A null or empty value has no fields and no reason: validation handles it. Never raises, whatever the bytes.
+        A null or empty value has no fields and no reason: validation handles it. Never raises, whatever the bytes; but
+        RegistryError if a schema registry that has to be asked does not answer.
         """
+
+
+def decode(decoder: Decoder, values: pa.Array, schema_ids: pa.Array | None = None) -> DecodedRecords:
+    """What ``decoder`` makes of ``values``. ``schema_ids`` (binary) are the values of their header HEADER, of a format
+    that uses a registry. None: they have none.
+    """
+    return decoder.decode(values, schema_ids) if isinstance(decoder, RegistryDecoder) else decoder.decode(values)
 
 
 def decoder_of(format: RecordFormat, fields: Mapping[str, Field]) -> Decoder:
     """The decoder of records in ``format`` with ``fields``."""
+    if format.avro and format.registry:
+        return RegistryDecoder(format.registry, AvroWriters(format.avro.schema_, fields), fields)
     if format.avro:
         return AvroDecoder(format.avro.schema_, fields)
     if format.csv:

@@ -19,6 +19,7 @@ from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
 from hourline_core.model.record_format import read_schema_files
+from hourline_core.model.registry import find_registry_mistakes
 from hourline_core.model.rollup import Rollup, resolve_rollups
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
@@ -119,6 +120,8 @@ class _Loading:
         unread_lookups = {name for kind, name in self.documents if kind == "lookup" and name not in lookups}
         place = partial(place_of, self.documents)
         self.mistakes += find_mistakes(sources, metrics, place, unread, rollups, lookups, unread_lookups)
+        if settings is not None:
+            self.mistakes += find_registry_mistakes(sources, settings.registry, place)
         undeclared = {name for kind, name in self.documents if kind == "metric"} - metrics.keys() - rollups.keys()
         over, mistakes = resolve_rollups(rollups, metrics, place, undeclared)
         self.mistakes += mistakes

@@ -12,6 +12,7 @@ from hourline_core.model.derived_sources import bind_derived
 from hourline_core.model.home_folder import expand_home
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
+from hourline_core.model.registry import RegistryAccess, find_registry_mistakes
 from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.model.settings import Settings
 from hourline_core.model.source import Source
@@ -49,9 +50,13 @@ class Project:
             if key != name
         ]
         mistakes += find_mistakes(self.sources, self.metrics, self.where_declared, lookups=self.lookups)
+        mistakes += find_registry_mistakes(self.sources, self.settings.registry, self.where_declared)
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
         bound = {name: source.bind_lookups(self.lookups) for name, source in self.sources.items()}
+        if self.settings.registry:
+            access = RegistryAccess.of(self.settings.registry, self.root, self.workspace)
+            bound = {name: source.bind_registry(access) for name, source in bound.items()}
         object.__setattr__(self, "sources", bind_derived(bound))
 
     def find_metric(self, name: str) -> Metric:

@@ -1,16 +1,18 @@
 """The format of a source's records: JSON, or one with a schema."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from hourline_core.model.avro_defaults import refuse_wrong_defaults
 from hourline_core.model.avro_schema import AvroSchemaError, parse_avro
 from hourline_core.model.base import Declaration, describe, refuse, suggest
 from hourline_core.model.csv_format import CsvFormat
 from hourline_core.model.fields import Field
 from hourline_core.model.record_types import fields_of
+from hourline_core.model.registry import RegistryAccess
 from hourline_core.model.text_format import TextFormat
 from hourline_core.model.yaml_files import KeyPath
 
@@ -29,6 +31,20 @@ class AvroFormat(Declaration):
     schema_: Annotated[str, AfterValidator(_avro_schema)] = pydantic.Field(alias="schema")
     """The schema of a record: the name of a file in the folder `schemas`, or the schema itself as JSON."""
 
+    registry: bool = False
+    """Whether each record names the schema that it was written by, which the schema registry of `hourline.yaml` has:
+    by its id in front of the value, or in the header `__value_schema_id`. `schema` is then what it is read as.
+    """
+
+    @model_validator(mode="after")
+    def _check_defaults(self) -> Self:
+        if self.registry:
+            try:
+                refuse_wrong_defaults(parse_avro(self.schema_))
+            except AvroSchemaError as error:
+                raise refuse(str(error), "schema") from None
+        return self
+
     @property
     def fields(self) -> Mapping[str, str | None]:
         """The declared type of each member of the record. None: no type takes it."""
@@ -39,13 +55,15 @@ class RecordFormat(Declaration):
     """The format of a record's value. None of the keys: one JSON object."""
 
     avro: AvroFormat | None = None
-    """Avro's binary encoding of one record, without anything in front of it."""
+    """Avro's binary encoding of one record, without anything in front of it but the id of a registry's schema."""
 
     csv: CsvFormat | None = None
     """One row of CSV."""
 
     text: TextFormat | None = None
     """A text, of which a regular expression with named groups takes the fields."""
+
+    _registry: RegistryAccess | None = pydantic.PrivateAttr(default=None)
 
     @property
     def name(self) -> str:
@@ -56,6 +74,23 @@ class RecordFormat(Declaration):
     def with_schema(self) -> AvroFormat | CsvFormat | TextFormat | None:
         """What is declared of a format with a schema. None: it has none."""
         return getattr(self, self.name, None)
+
+    @property
+    def uses_registry(self) -> bool:
+        """Whether each record names the schema that it was written by."""
+        return bool(getattr(self.with_schema, "registry", False))
+
+    @property
+    def registry(self) -> RegistryAccess | None:
+        """The registry of those schemas. None: records name none. The format is bound."""
+        assert self._registry or not self.uses_registry, "a project has bound it"
+        return self._registry
+
+    def bind_registry(self, access: RegistryAccess) -> Self:
+        """The format with the registry that has the schemas of its records."""
+        bound = self.model_copy()
+        bound._registry = access
+        return bound
 
     @property
     def fields(self) -> Mapping[str, str | None]:

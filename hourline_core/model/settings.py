@@ -11,6 +11,7 @@ from pydantic import AfterValidator, model_validator
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.finding_bounds import SpeedFindings
 from hourline_core.model.kafka_options import ALLOWED_OPTIONS, KafkaOption
+from hourline_core.model.registry import RegistrySettings
 from hourline_core.model.schedule import AirflowSettings, ScheduleSettings
 from hourline_core.model.serving import ServeSettings
 from hourline_core.model.times import Duration
@@ -155,6 +156,9 @@ class Settings(Declaration):
 
     kafka: KafkaSettings = pydantic.Field(default_factory=KafkaSettings)
     """The Kafka that provides the events."""
+
+    registry: RegistrySettings | None = None
+    """The schema registry. Sources whose `format` has `registry: true` need it."""
 
     spark: SparkSettings = pydantic.Field(default_factory=SparkSettings)
     """The options of Spark."""

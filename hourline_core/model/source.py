@@ -20,6 +20,7 @@ from hourline_core.model.join import Join
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.names import DerivedName, FieldName, SourceName, refuse_same_names
 from hourline_core.model.record_format import RecordFormat, RecordFormatForm
+from hourline_core.model.registry import RegistryAccess
 from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.source_lookup import SourceLookups, refuse_unfit
 from hourline_core.model.table import Table
@@ -286,6 +287,12 @@ class Source(Declaration):
         bound = self.model_copy()
         bound._declared = {name: declared[self.lookup_name(name)] for name in self.lookups}
         return bound
+
+    def bind_registry(self, access: RegistryAccess) -> Self:
+        """The source with the registry that has the schemas of its records, if they name any."""
+        if not self.format.uses_registry:
+            return self
+        return self.model_copy(update={"format": self.format.bind_registry(access)})
 
     def reads(self, name: str) -> bool:
         """Whether it reads the topic called ``name``; of a derived source, whether that is one of its inputs."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.formats.arrow_types import MOMENT
-from hourline_core.formats.format import decoder_of
+from hourline_core.formats.format import decode, decoder_of
+from hourline_core.formats.registry.wire_format import HEADER
 from hourline_core.model import Source
 from hourline_core.model.expressions import named_column
 from hourline_core.model.scratch_columns import (
@@ -67,6 +68,8 @@ class RecordColumns:
     """binary. None: all are null, or they are not checked since the source's ``key_type`` is binary."""
     is_csv: pa.Array | None = None
     """boolean, see ``find_csv_rows``."""
+    schema_ids: pa.Array | None = None
+    """binary, see ``decode``."""
     unreadable: pa.Array | None = None
     """string: why the conditions of the branches could not be evaluated; null if they could."""
 
@@ -95,7 +98,8 @@ class Validator:
         """The fields of ``records`` by name, and why records as a whole are rejected. Their fields may be anything."""
         values = records.values
         reasons = Reasons(values.is_valid())
-        decoded = self._decoder.decode(as_json_objects(values, records.is_csv, self._source.fields))
+        written = as_json_objects(values, records.is_csv, self._source.fields)
+        decoded = decode(self._decoder, written, records.schema_ids)
         reasons.reject(pc.equal(pc.binary_length(values), 0), "empty value")
         reasons.reject_for(decoded.reasons)
         if records.keys is not None:
@@ -117,7 +121,8 @@ class Validator:
         time = event_time_column(self._source)
         assert time, "is_validated_natively"
         values = records[VALUE]
-        fields, reasons = self.read_records(RecordColumns(values, records[KEY], find_csv_rows(records)))
+        schema_ids = pc.map_lookup(records[HEADERS], HEADER, "last") if self._source.format.uses_registry else None
+        fields, reasons = self.read_records(RecordColumns(values, records[KEY], find_csv_rows(records), schema_ids))
         values_of_time = records[RECORD_TIMESTAMP] if time == RECORD_TIMESTAMP else fields[time]
         times = self.read_times(values_of_time, records[ARRIVED], reasons)
         # What was neither rejected nor without a value from the start is still undecided.

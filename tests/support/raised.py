@@ -65,6 +65,14 @@ DUCKDB_IN_UDF = FromJava(
     f'  File "/lib/pyspark/worker.py", line 1, in main\n    process()\n_duckdb.OutOfMemoryException: {DUCKDB}\n\n'
     "\tat org.apache.spark.api.python.BasePythonRunner\n",
 )
+REGISTRY_FORBIDS = "the schema registry at http://r:8081 does not let this user in"
+REGISTRY_IN_UDF = FromJava(
+    "Job aborted due to stage failure",
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    '  File "/lib/pyspark/worker.py", line 1, in main\n    process()\n'
+    f"hourline_core.errors.RegistryForbidsError: {REGISTRY_FORBIDS}\n\n"
+    "\tat org.apache.spark.api.python.BasePythonRunner\n",
+)
 NO_FILE = DeltaError(f"Object at location {TABLE}/part-0.parquet not found: No such file or directory (os error 2)")
 FORBIDDEN_FOLDER = DeltaError(
     f'Could not create local directory: {TABLE} Error: Os {{ code: 13, kind: PermissionDenied, message: "Permission '

@@ -12,12 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.formats.columns.column_of import column_of
 from hourline_core.formats.columns.reading import Reading
 from hourline_core.formats.columns.times import FIRST_MICROS, LAST_MICROS
+from hourline_core.formats.conversion import UnfitError, conversion
 from hourline_core.model.field_types import ArrayType, DecimalType, ScalarType, StructType
 from hourline_core.model.fields import Field
 from hourline_core.model.record_types import (
     Array,
+    Constant,
     Date,
     Decimal,
     Enum,
@@ -152,6 +155,8 @@ def _readers_of_members(record: Record, readings: Mapping[str, Reading], levels:
 
 
 def _reader_of(kind: RecordType, reading: Reading | None, levels: int) -> _Read | None:
+    if isinstance(kind, Constant):
+        return _reader_of_constant(kind, reading)
     inner = without_null(kind)
     match inner:
         case Record():
@@ -165,6 +170,18 @@ def _reader_of(kind: RecordType, reading: Reading | None, levels: int) -> _Read 
     if len(kind.branches) != 2 or isinstance(inner, Union):
         return None
     return _nullable(read, kind.branches.index(inner))
+
+
+def _reader_of_constant(kind: Constant, reading: Reading | None) -> _Read | None:
+    if reading is None:
+        return lambda _, rows: pa.nulls(len(rows))
+    try:
+        convert = conversion(kind, reading)
+        value = kind.value if kind.value is None or convert is None else convert(kind.value)
+    except UnfitError:
+        return None
+    column = column_of(reading, [value])
+    return None if column.refused else lambda _, rows: column.values.take(pa.array(np.zeros(len(rows), np.int64)))
 
 
 def _reader_of_record(record: Record, reading: Reading | None, levels: int) -> _Read | None:

@@ -13,20 +13,17 @@ from hourline_core.formats.decoded_records import DecodedRecords
 from hourline_core.formats.typed_columns import RecordConversion, TypedColumns
 from hourline_core.model.avro_schema import parse_avro
 from hourline_core.model.fields import Field
+from hourline_core.model.record_types import Record
 
 
-class AvroDecoder:
-    """Decodes records of ``schema``, a text as JSON, whose fields are ``fields``. It can be pickled."""
+class AvroRecords:
+    """Decodes records of the schema of ``record``, whose fields are ``fields``."""
 
-    def __init__(self, schema: str, fields: Mapping[str, Field]) -> None:
-        self._schema, self._fields = schema, dict(fields)
-        record = parse_avro(schema)
+    def __init__(self, record: Record, fields: Mapping[str, Field]) -> None:
+        self._fields = dict(fields)
         self._conversion = RecordConversion(record, self._fields)
         self._read = Readers().of_record(record, self._conversion.members)
         self._columns = None if self._conversion.fault else column_reader(record, self._fields)
-
-    def __reduce__(self) -> tuple[type["AvroDecoder"], tuple[str, dict[str, Field]]]:
-        return AvroDecoder, (self._schema, self._fields)
 
     @property
     def fault(self) -> str | None:
@@ -63,3 +60,14 @@ class AvroDecoder:
             else:
                 columns.add(place, self._conversion, members)
         return columns.finish()
+
+
+class AvroDecoder(AvroRecords):
+    """Decodes records of ``schema``, a text as JSON, whose fields are ``fields``. It can be pickled."""
+
+    def __init__(self, schema: str, fields: Mapping[str, Field]) -> None:
+        super().__init__(parse_avro(schema), fields)
+        self._schema = schema
+
+    def __reduce__(self) -> tuple[type["AvroDecoder"], tuple[str, dict[str, Field]]]:
+        return AvroDecoder, (self._schema, self._fields)

@@ -4,21 +4,16 @@ https://avro.apache.org/docs/1.12.0/specification/#schema-resolution. Promotions
 declared types of fields.
 """
 
-from typing import Any
-
+from hourline_core.model.avro_defaults import default_of
 from hourline_core.model.record_types import (
     MISSING,
     Array,
     Constant,
-    Decimal,
-    Fixed,
     Map,
     Member,
-    Primitive,
     Record,
     RecordType,
     Union,
-    without_null,
 )
 
 
@@ -74,26 +69,8 @@ class _Resolving:
 
 
 def _match(writer: RecordType, branches: tuple[RecordType, ...]) -> RecordType:
-    """The one of ``branches`` that stands for ``writer``; if there is none, ``writer``."""
+    """The one of ``branches`` that stands for ``writer``, by its name or an alias; if there is none, ``writer``."""
     same = [branch for branch in branches if type(branch) is type(writer)]
-    return next((one for one in same if str(one) == str(writer)), same[0] if same else writer)
-
-
-def default_of(kind: RecordType, default: Any) -> Any:  # noqa: PLR0911 (a table of types)
-    """The value of ``kind`` that ``default``, a JSON value of a schema, means. That of a union is of its first type."""
-    match kind:
-        case Union(branches) if default is not None:
-            branch = next(place for place, one in enumerate(branches) if one != Primitive("null"))
-            value = default_of(branches[branch], default)
-            return (branch, value) if isinstance(without_null(kind), Union) else value
-        case Primitive("bytes") | Fixed() if isinstance(default, str):
-            return default.encode("latin-1", "replace")
-        case Decimal() if isinstance(default, str):
-            return int.from_bytes(default.encode("latin-1", "replace"), "big", signed=True)
-        case Array(element) if isinstance(default, list):
-            return [default_of(element, one) for one in default]
-        case Map(value) if isinstance(default, dict):
-            return {name: default_of(value, one) for name, one in default.items()}
-        case Record(members=members) if isinstance(default, dict):
-            return {one.name: default_of(one.type, default.get(one.name, one.default)) for one in members}
-    return default
+    by_name = [one for one in same if str(one) == str(writer)]
+    aliased = [one for one in same if isinstance(writer, Record) and writer.name in getattr(one, "aliases", ())]
+    return next(iter([*by_name, *aliased, *same]), writer)

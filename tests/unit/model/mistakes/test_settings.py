@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.declaration_mistakes import mistakes
 
+REGISTRY = "allowed is http://HOST:PORT or https://HOST:PORT, or several of them with commas between"
+
 
 @pytest.mark.parametrize(
     ("text", "said"),
@@ -37,6 +39,28 @@ from tests.support.declaration_mistakes import mistakes
             "spark: {config: {sql.x: 1}}",
             "1: spark.config.sql.x: got the key 'sql.x', allowed are Spark's own, which start with 'spark.'",
         ),
+        (
+            "registry: {url: 'https://me:secret@registry'}",
+            f"1: registry.url: got a URL with an '@', {REGISTRY}; give a user as registry.user and registry.password",
+        ),
+        ("registry: {url: 'registry:8081'}", f"1: registry.url: got 'registry:8081', {REGISTRY}"),
+        ("registry: {url: 'http://a:1,ftp://b'}", f"1: registry.url: got 'http://a:1,ftp://b', {REGISTRY}"),
+        ("registry: {url: 'http://a:99999'}", f"1: registry.url: got 'http://a:99999', {REGISTRY}"),
+        ("registry: {url: 'http://a?x=1'}", f"1: registry.url: got 'http://a?x=1', {REGISTRY}"),
+        ("registry: {user: me}", "1: registry.url: is missing"),
+        (
+            "registry:\n  url: http://a\n  user: me",
+            "3: registry.user: got one of user and password, allowed are both or none",
+        ),
+        (
+            "registry:\n  url: http://a\n  password: secret",
+            "3: registry.password: got one of user and password, allowed are both or none",
+        ),
+        (
+            "registry: {url: http://a, user: 'a:secret', password: secret}",
+            "1: registry.user: got a user with a ':', which basic authentication does not allow",
+        ),
+        ("registry: {url: http://a, user: a, password: [secret]}", "1: registry.password: got a list, allowed is text"),
         ("workspace: [a]", "1: workspace: got a list, allowed is a path"),
         ("storage_options: secret", "1: storage_options: got text, allowed is a mapping, `name: value`"),
     ],

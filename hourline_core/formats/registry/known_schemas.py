@@ -1,0 +1,67 @@
+"""The schemas that were got from a registry: in memory, and in a folder of the workspace.
+
+A schema never changes by its id. So with those that are known, decoding goes on while the registry is away.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from hourline_core.formats.registry.client import RegistryClient
+from hourline_core.formats.registry.wire_format import SchemaId
+from hourline_core.formats.registry.written_schema import WrittenSchema
+from hourline_core.model.registry import RegistryAccess
+
+
+class KnownSchemas:
+    """The schemas of one registry by their ids."""
+
+    def __init__(self, access: RegistryAccess) -> None:
+        self._folder = Path(access.folder)
+        self._client = RegistryClient(access)
+        self._known: dict[SchemaId, WrittenSchema] = {}
+
+    def find(self, schema_id: SchemaId) -> WrittenSchema:
+        """The schema. Raises NotInRegistryError, RegistryAwayError and RegistryForbidsError as ``RegistryClient``."""
+        schema = self._known.get(schema_id) or self._read(schema_id)
+        if schema is None:
+            schema = self._client.schema(schema_id)
+            self._write(schema)
+        self._known[schema_id] = schema
+        return schema
+
+    def _file(self, schema_id: SchemaId) -> Path:
+        return self._folder / f"{schema_id}.json"
+
+    def _read(self, schema_id: SchemaId) -> WrittenSchema | None:
+        try:
+            stored = json.loads(self._file(schema_id).read_text("utf-8"))
+            return WrittenSchema(
+                schema_id, stored["kind"], stored["text"], stored["references"], tuple(stored["subjects"])
+            )
+        except (OSError, ValueError, KeyError, TypeError):  # It is not there, or somebody has changed it.
+            return None
+
+    def _write(self, schema: WrittenSchema) -> None:
+        content = json.dumps({**asdict(schema), "id": str(schema.id)})
+        with suppress(OSError):  # The disk may be full, or of another machine: memory has it.
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile("w", dir=self._folder, delete=False, encoding="utf-8") as file:
+                try:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    Path(file.name).replace(self._file(schema.id))
+                except OSError:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
+
+
+@cache
+def known_schemas(access: RegistryAccess) -> KnownSchemas:
+    """The schemas of the registry of ``access``, which all decoders of this process share."""
+    return KnownSchemas(access)
