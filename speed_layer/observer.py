@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hourline_core.errors import BrokerError, TopicReplacedError
+from hourline_core.errors import BrokerError, RegistryError, TopicReplacedError
 from hourline_core.ledger.progress_rows import Gap
 from hourline_core.model import Source
 from hourline_core.runtime.kafka_absence import KafkaAbsence
@@ -13,9 +13,9 @@ from speed_layer.state import State
 class Observer:
     """Ignores all facts. A subclass overrides the methods for the facts that it needs.
 
-    ``finished`` is called in a thread of each source, and what it raises ends the stream. ``kafka_absent`` and
-    ``topic_is_back`` are called in the thread that asks Kafka, and may raise OSError. The others are called in the
-    thread that runs the speed layer, and what they raise ends it.
+    ``finished`` is called in a thread of each source, and what it raises ends the stream. ``kafka_absent``,
+    ``topic_is_back`` and ``registry_is_back`` are called in a thread that asks Kafka or the registry, and may raise
+    OSError. The others are called in the thread that runs the speed layer, and what they raise ends it.
     """
 
     def changed(self, state: State, before: State) -> None:
@@ -38,6 +38,12 @@ class Observer:
 
     def topic_is_back(self, topic: str) -> None:
         """A topic that was deleted is there again."""
+
+    def registry_absent(self, failure: RegistryError) -> None:
+        """The schema registry has not answered, and a source waits until it does. The others are read on."""
+
+    def registry_is_back(self, source: str) -> None:
+        """The registry that ``source`` has waited for answers again."""
 
     def accepts_loss(self, source: Source, gaps: Mapping[str, tuple[Gap, ...]]) -> None:
         """Records of ``source``, by topic, are skipped from now on: Kafka has deleted them before they were read."""

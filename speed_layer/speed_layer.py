@@ -23,6 +23,7 @@ from hourline_core.errors import (
     KafkaAwayError,
     KafkaForbidsError,
     LostRecordsError,
+    RegistryError,
     SourceError,
     SparkError,
     TopicReplacedError,
@@ -35,6 +36,7 @@ from hourline_core.runtime.kafka import Kafka
 from speed_layer.kafka.awaited_topics import AwaitedTopics
 from speed_layer.kafka.kafka_watch import KafkaWatch
 from speed_layer.observer import Observer
+from speed_layer.recovery.awaited_registry import AwaitedRegistry
 from speed_layer.recovery.gaps import find_gaps, has_gaps
 from speed_layer.recovery.lost_records import explain_gaps
 from speed_layer.recovery.restarts import Restarts
@@ -49,11 +51,12 @@ from speed_layer.streams.stream import GOES_ON, Failures, Stream, failures_of, r
 class SpeedLayer:
     """The speed layer of ``project`` on a ``kafka``, with a session of ``speed_session``.
 
-    Once it has run, it outlives a Kafka that is away for a while, and a topic that was deleted and whose source goes on
-    with the new one. Meanwhile the other sources are read. With ``drain``, it ends when all that was in the topics at
-    the start has been processed, and outlives neither. With ``accept_loss``, records that Kafka deleted before they
-    were read are skipped, and put on record; without, they raise LostRecordsError. ``clock`` (UTC) only dates the
-    micro-batches; no number depends on it. The caller holds the lease "speed".
+    Once it has run, it outlives a Kafka that is away for a while, a schema registry that does not answer, and a topic
+    that was deleted and whose source goes on with the new one. During the latter two, the other sources are read. With
+    ``drain``, it ends when all that was in the topics at the start has been processed, and outlives none of them. With
+    ``accept_loss``, records that Kafka deleted before they were read are skipped, and put on record; without, they
+    raise LostRecordsError. ``clock`` (UTC) only dates the micro-batches; no number depends on it. The caller holds the
+    lease "speed".
     """
 
     def __init__(
@@ -69,9 +72,11 @@ class SpeedLayer:
     ) -> None:
         self._project, self._kafka, self._observer, self._clock = project, kafka, observer, clock
         self._drain, self._accept_loss = drain, accept_loss
+        self._log = project.workspace / "logs" / "errors.log"
         self._lifecycle = Lifecycle(observer.changed)
         self._takeover = TakeoverCheck(project)
         self._awaited = AwaitedTopics(project, clock, observer)
+        self._registry = AwaitedRegistry(project, observer)
         self._environment = StreamEnvironment(
             spark, project, kafka.address, drain, clock, observer.finished, self._takeover
         )
@@ -94,11 +99,12 @@ class SpeedLayer:
                 return self._read(stop)
             with KafkaWatch(self._project, self._kafka.address, self._clock, self._observer, self._awaited) as watch:
                 return self._outlive_kafka(watch, stop)
-        except (KafkaAwayError, KafkaForbidsError) as error:
+        except (KafkaAwayError, KafkaForbidsError, RegistryError) as error:
             if not self._lifecycle.has_run:
                 raise
             raise type(error)(f"{error}; {GOES_ON}") from error
         finally:
+            self._registry.close()
             self._lifecycle.enter(State.STOPPING)
             self._lifecycle.enter(State.STOPPED)
 
@@ -114,7 +120,7 @@ class SpeedLayer:
                 failure = error
             if stop.is_set():
                 return []
-            log_fault(failure, self._project.workspace / "logs" / "errors.log", "the speed layer, which goes on")
+            log_fault(failure, self._log, "the speed layer, which goes on")
             self._lifecycle.enter(State.AWAY)
             restarts.wait(failure, stop)
 
@@ -125,18 +131,23 @@ class SpeedLayer:
             if self._lifecycle.has_run and not self._drain:
                 # The first start makes the topics that are missing. A later one waits for them.
                 self._awaited.look(self._kafka.address)
-            sources = self._awaited.sources()
+            sources = self._sources()
             # All of them before any stream: a reset takes the checkpoints away.
             for source in sources:
                 self._pass_gaps(source)
             try:
                 given_up = self._run_streams(sources, stop)
-                if stop.is_set() or self._awaited.sources() == sources:
+                if stop.is_set() or self._sources() == sources:
                     return given_up
             except TopicReplacedError as why:
                 if self._drain or stop.is_set() or not why.goes_on:
                     raise
                 self._observer.topic_replaced(why)
+            except RegistryError as why:
+                if self._drain or stop.is_set():
+                    raise
+                log_fault(why, self._log, "the speed layer, which goes on")
+                self._registry.wait_for(why)
             except LostRecordsError:
                 pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):
@@ -144,6 +155,10 @@ class SpeedLayer:
                 if stop.is_set() or not any(has_gaps(self._project, one, self._kafka.address) for one in of_topics):
                     raise
         return []
+
+    def _sources(self) -> list[Source]:
+        """The sources that can be read."""
+        return [source for source in self._awaited.sources() if not self._registry.is_awaited_by(source)]
 
     def _pass_gaps(self, source: Source) -> None:
         """Go on behind what is gone of the source's topics, if losses are accepted."""
@@ -184,7 +199,7 @@ class SpeedLayer:
         a stream, waits for the latter two. Raises KafkaAwayError when a Kafka of this process has ended.
         """
         while (not streams or any(stream.is_active() for stream in streams)) and not stop.wait(0.1):
-            if any(stream.failure() for stream in streams) or self._awaited.sources() != sources:
+            if any(stream.failure() for stream in streams) or self._sources() != sources:
                 break
             if not self._drain:
                 for stream in streams:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hourline.cli.output import note, say
-from hourline_core.errors import BrokerError, TopicReplacedError
+from hourline_core.errors import BrokerError, RegistryError, TopicReplacedError
 from hourline_core.ledger.progress_rows import Gap
 from hourline_core.model import Source
 from hourline_core.model.hours import wall_clock
@@ -61,6 +61,14 @@ class SpeedReport(Observer):
 
     def topic_is_back(self, topic: str) -> None:
         _note_now(f"topic '{topic}' is there again; the speed layer reads it from its beginning")
+
+    def registry_absent(self, failure: RegistryError) -> None:
+        _note_now(
+            f"{failure}; nothing is lost, and source '{failure.source}' goes on by itself when the registry answers"
+        )
+
+    def registry_is_back(self, source: str) -> None:
+        _note_now(f"the schema registry answers again; source '{source}' goes on")
 
     def accepts_loss(self, source: Source, gaps: Mapping[str, tuple[Gap, ...]]) -> None:
         note(f"going on without what is gone: {explain_gaps(source, gaps)}")

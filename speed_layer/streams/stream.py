@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from hourline_core.errors import ConflictError, KafkaAwayError, KafkaForbidsError
+from hourline_core.errors import ConflictError, KafkaAwayError, KafkaForbidsError, RegistryError
 from hourline_core.faults import explain_fault
 from hourline_core.machine import Surroundings
 
@@ -102,6 +102,9 @@ def raise_failure(streams: Sequence[Stream], failures: Failures, around: Surroun
     for stream, failure in [*failures, *of_commits]:
         what = f"the stream of source '{stream.source}' stopped"
         told = explain_fault(failure, around, what=what)
+        if isinstance(told, RegistryError):
+            said = explain_fault(failure, around)  # It may be an error of Hourline's, or Spark's text of one.
+            raise type(told)(f"{what}: {said}", source=stream.source) from failure
         if not isinstance(told, KafkaAwayError | KafkaForbidsError):
             told = explain_fault(failure, around, what=what, then=GOES_ON)
         raise told from (failure.__cause__ if told is failure else failure)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from hourline_core.errors import BrokerError, TopicReplacedError
+from hourline_core.errors import BrokerError, RegistryError, TopicReplacedError
 from hourline_core.ledger.progress_rows import Gap
 from hourline_core.model import Project, Source
 from hourline_core.runtime.kafka import Kafka
@@ -30,6 +30,8 @@ class Observed(Observer):
         self.replaced: list[TopicReplacedError] = []
         self.back: list[str] = []
         """The topics that are there again."""
+        self.registry: list[str] = []
+        """Why a source waits for the registry, and the names of sources that do so no more."""
         self.losses: list[str] = []
         """A sentence for each loss that is accepted."""
 
@@ -52,6 +54,12 @@ class Observed(Observer):
 
     def topic_is_back(self, topic: str) -> None:
         self.back.append(topic)
+
+    def registry_absent(self, failure: RegistryError) -> None:
+        self.registry.append(str(failure))
+
+    def registry_is_back(self, source: str) -> None:
+        self.registry.append(source)
 
     def accepts_loss(self, source: Source, gaps: Mapping[str, tuple[Gap, ...]]) -> None:
         self.losses.append(explain_gaps(source, gaps))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hourline.cli.speed_report import SpeedReport
-from hourline_core.errors import KafkaAwayError, TopicReplacedError
+from hourline_core.errors import KafkaAwayError, RegistryAwayError, TopicReplacedError
 from hourline_core.runtime.file_lock import hold_lock
 from hourline_core.runtime.kafka_absence import KafkaAbsence
 from hourline_core.runtime.notes import read_note
@@ -26,6 +26,8 @@ def test_each_fact_about_kafka_is_one_sentence_with_the_time(
         report.retries_after(KafkaAwayError("the stream of source 'visits' stopped: no leader"), 4)
         report.topic_replaced(TopicReplacedError("topic 'visits' was deleted", goes_on=True))
         report.topic_is_back("visits")
+        report.registry_absent(RegistryAwayError("the schema registry does not answer", source="visits"))
+        report.registry_is_back("visits")
     out, said = capsys.readouterr()
     assert out == "", "it is about progress and not about results"
     lines = said.splitlines()
@@ -36,6 +38,8 @@ def test_each_fact_about_kafka_is_one_sentence_with_the_time(
         "the stream of source 'visits' stopped: no leader; the speed layer tries again by itself in 4 s",
         "topic 'visits' was deleted",
         "topic 'visits' is there again; the speed layer reads it from its beginning",
+        "the schema registry does not answer; nothing is lost, and source 'visits' goes on by itself when the registry answers",
+        "the schema registry answers again; source 'visits' goes on",
     ]
 
 

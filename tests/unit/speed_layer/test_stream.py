@@ -2,10 +2,10 @@
 
 import pytest
 
-from hourline_core.errors import ConflictError, HourlineError, KafkaAwayError, ResourceError
+from hourline_core.errors import ConflictError, HourlineError, KafkaAwayError, RegistryForbidsError, ResourceError
 from hourline_core.machine import Surroundings
 from speed_layer.streams.stream import GOES_ON, Stream, failures_of, raise_failure, stop_streams
-from tests.support.raised import AWAY, FULL_FILE
+from tests.support.raised import AWAY, FULL_FILE, REGISTRY_FORBIDS, REGISTRY_IN_UDF
 from tests.support.speed_process import PATIENCE
 from tests.support.stubbed_streams import ForeachBatch, Query, stream_of
 
@@ -62,6 +62,14 @@ def test_a_failure_is_one_sentence_about_its_first_cause(
     assert words in str(failed.value)
     assert not (kind is KafkaAwayError and GOES_ON in str(failed.value)), "a restart says how it goes on"
     assert others.stopped.acquire(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("failure", [REGISTRY_IN_UDF, RegistryForbidsError(REGISTRY_FORBIDS)])
+def test_a_failure_of_the_registry_names_the_source_once_wherever_it_was_asked(failure: Exception) -> None:
+    with pytest.raises(RegistryForbidsError) as failed:
+        end(stream_of(ForeachBatch("visits"), Query(failure)))
+    assert str(failed.value) == f"the stream of source 'visits' stopped: {REGISTRY_FORBIDS}"
+    assert failed.value.source == "visits"
 
 
 def test_a_commit_that_fails_while_it_is_stopped_is_told() -> None:
