@@ -41,6 +41,7 @@ from hourline.cli import (
     replay,
     reset,
     schema,
+    schemas,
     serve,
     shell,
     show,
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
 _EXTRAS = {
     "pyspark": "engine",
     "confluent_kafka": "engine",
+    "authlib": "engine",
+    "httpx2": "engine",
     "duckdb": "serving",
     "duckdb_extension_delta": "serving",
     "datasketches": "serving",
@@ -98,7 +101,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
-    "Build": (init.init, check.check, test.test, show.show, graph.graph, schema.schema, advise.app, expectations.app),
+    "Build": (
+        init.init,
+        check.check,
+        test.test,
+        show.show,
+        graph.graph,
+        schema.schema,
+        schemas.app,
+        advise.app,
+        expectations.app,
+    ),
     "Run": (up.up, down.down, replay.replay, import_.import_, speed.speed, airflow.app),
     "Recompute": (
         plan.plan,

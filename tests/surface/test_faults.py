@@ -45,6 +45,7 @@ OTHERS = [
     ["graph"],
     ["advise", "grace", "scans"],
     ["expectations", "suggest", "flow"],
+    ["schemas", "list"],
     ["airflow", "up"],
     ["airflow", "run"],
     ["audit", "flow", "--from", "2024-05-06T20", "--to", "2024-05-06T22"],
