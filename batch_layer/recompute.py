@@ -36,7 +36,7 @@ from batch_layer.reports.follow import follow
 from batch_layer.split_jobs import HOURS, split_jobs
 from batch_layer.stage import stage
 from hourline_core.compute.check import refuse_unresolved
-from hourline_core.errors import HourlineError, ReadAgainError, SourceError
+from hourline_core.errors import HourlineError, ReadAgainError, RegistryError, SourceError
 from hourline_core.ledger.decodings import refuse_other_derivation
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.open_progress import find_progress
@@ -87,9 +87,9 @@ def recompute(
     are those that are used. None: at their newest versions.
 
     Raises DeclarationError, TableError, what Spark raises, and ConflictError when a process on another workspace has
-    published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError at
-    the end if records of a source cannot be decoded anew yet, and SourceError if a source is derived in another way
-    than its events were: its hours are left out.
+    published to the same tables meanwhile. Hours that were published before stay published. Raises ReadAgainError or
+    RegistryError at the end if records of a source cannot be decoded anew yet, and SourceError if a source is derived
+    in another way than its events were: its hours are left out.
     """
     # Great Expectations takes seconds to import. Tables are opened, and Spark starts, meanwhile.
     Thread(target=import_module, args=("batch_layer.audit.run_audit",), daemon=True).start()
@@ -179,7 +179,7 @@ def _decode_anew(
         on_chunk = count.decode(source.name, on_decoded)
         try:
             decode_anew(spark, project, source, progress.sequence, on_chunk, in_turn)
-        except ReadAgainError as error:
+        except (ReadAgainError, RegistryError) as error:
             waiting[source.name] = error
     return bool(sources), waiting
 

@@ -50,8 +50,9 @@ def decode_anew(
     Each commit is made within ``turn()``, in which the caller holds the lease "batch". ``on_chunk`` is called after it,
     with the number of its rows, of the chunk, and of all chunks.
 
-    Raises TableError, ConflictError when another process writes to the table, and ReadAgainError while the speed layer
-    is to validate some of these records again after a reset.
+    Raises TableError, ConflictError when another process writes to the table, ReadAgainError while the speed layer is
+    to validate some of these records again after a reset, and RegistryError if the schema registry has not told a
+    schema that they name.
     """
     layout = Layout.of(project)
     decodings = ArchiveDecodings.read(layout, source)
