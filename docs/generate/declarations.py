@@ -153,7 +153,9 @@ def _part(level: int, title: str, model: type[Declaration], head: str = "key", p
 def _sections() -> dict[str, type[Declaration]]:
     """By name, the settings that are mappings with settings of their own."""
     hints = get_type_hints(Settings)
-    return {name: hints[name] for name in Settings.model_fields if _is_declaration(hints[name])}
+    # An optional one is a union with None.
+    kinds = {name: [hints[name], *get_args(hints[name])] for name in Settings.model_fields}
+    return {name: one for name, of in kinds.items() for one in of if _is_declaration(one)}
 
 
 def _is_declaration(hint: Any) -> bool:
