@@ -1,7 +1,7 @@
 """Decodes and validates records in Spark: native code, called in Spark's Python workers with Arrow columns."""
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -10,8 +10,6 @@ from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark cod
 from pyspark.sql.pandas.functions import arrow_udf
 
 from hourline_core.compute.tasks import keep_imports
-from hourline_core.formats.format import Decoder, decoder_of
-from hourline_core.formats.format import decode as decode_by
 from hourline_core.formats.registry.wire_format import HEADER
 from hourline_core.model import Source
 from hourline_core.model.expressions import ATTEMPT
@@ -31,11 +29,13 @@ from hourline_core.model.scratch_columns import (
     UNREADABLE,
     VALUE,
 )
-from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV, as_json_objects
+from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
 from hourline_core.validation.reasons import Reasons
 from hourline_core.validation.validator import RecordColumns, Validator, event_time_column
+from hourline_core.validation.value_decoder import ValueDecoder, Values
 
 _IS_CSV = f"{SCRATCH_PREFIX}is_csv"
+_IS_IMPORTED = f"{SCRATCH_PREFIX}is_imported"
 _SCHEMA_ID = f"{SCRATCH_PREFIX}schema_id"
 _DECIDED = f"{SCRATCH_PREFIX}decided"
 _TIME_REASON = f"{SCRATCH_PREFIX}time_reason"
@@ -52,16 +52,15 @@ def decode(records: DataFrame, format: RecordFormat, fields: Mapping[str, Field]
     and nothing raises.
     """
     declared = tuple(fields.items())
+    inputs = {VALUE: F.col(VALUE), **_ways_to_read(format)}
+    names = tuple(inputs)
 
     def decode_values(records: pa.Array) -> pa.Array:
-        values, is_csv, *schema_ids = records.flatten()
-        written = as_json_objects(values, is_csv, fields)
-        decoded = decode_by(_worker_decoder(format, declared), written, *schema_ids)
+        decoded = _worker_decoder(format, declared).decode(_values(names, records))
         return pa.StructArray.from_arrays([*decoded.columns.values(), decoded.reasons], [*decoded.columns, UNDECODED])
 
     columns = {**_types(fields), UNDECODED: "string"}
-    inputs = [F.col(VALUE), _is_csv(), *([_schema_id()] if format.uses_registry else [])]
-    return _with_columns(records, columns, decode_values, F.struct(*inputs))
+    return _with_columns(records, columns, decode_values, F.struct(*inputs.values()))
 
 
 def read_records(records: DataFrame, source: Source) -> DataFrame:
@@ -73,11 +72,9 @@ def read_records(records: DataFrame, source: Source) -> DataFrame:
     """
     time = event_time_column(source)
     # A record that is not taken needs no decoding.
-    inputs = {VALUE: F.when(F.col(NOT_TAKEN).isNull(), F.col(VALUE)), _IS_CSV: _is_csv(), UNREADABLE: F.col(UNREADABLE)}
-    if source.branch is None:
-        del inputs[UNREADABLE]
-    if source.format.uses_registry:
-        inputs[_SCHEMA_ID] = _schema_id()
+    inputs = {VALUE: F.when(F.col(NOT_TAKEN).isNull(), F.col(VALUE)), **_ways_to_read(source.format)}
+    if source.branch is not None:
+        inputs[UNREADABLE] = F.col(UNREADABLE)
     if source.key_type != "binary":
         inputs[KEY] = F.col(KEY)
     outputs = {**_types(source.fields), REASON: "string"}
@@ -91,13 +88,7 @@ def read_records(records: DataFrame, source: Source) -> DataFrame:
         columns = dict(zip(names, records.flatten(), strict=True))
         validator = validator_of()
         fields, reasons = validator.read_records(
-            RecordColumns(
-                columns[VALUE],
-                columns.get(KEY),
-                columns[_IS_CSV],
-                columns.get(_SCHEMA_ID),
-                columns.get(UNREADABLE),
-            )
+            RecordColumns(_values(names, records), columns.get(KEY), columns.get(UNREADABLE))
         )
         moments = [validator.read_times({**columns, **fields}[time], columns[ARRIVED], reasons)] if time else []
         return pa.StructArray.from_arrays([*fields.values(), reasons.to_arrow(), *moments], [*outputs])
@@ -126,15 +117,21 @@ def read_times(events: DataFrame, source: Source, is_undecided: Column) -> DataF
     return timed.withColumn(REASON, F.coalesce(REASON, _TIME_REASON)).drop(_ATTEMPTED)
 
 
-def _is_csv() -> Column:
-    """Whether a record is a row of a CSV file, as ``find_csv_rows`` tells it. Headers need not leave Java for it."""
-    is_csv = F.col(RECORD_TIMESTAMP_TYPE).isNull() & (F.col(HEADERS)[CONTENT_TYPE] == F.lit(CSV))
-    return F.coalesce(is_csv, F.lit(False))
+def _ways_to_read(format: RecordFormat) -> dict[str, Column]:
+    """What ``Values`` has beside the values, as ``values_of`` tells it. Headers need not leave Java for it."""
+    is_imported = F.col(RECORD_TIMESTAMP_TYPE).isNull()
+    is_csv = is_imported & (F.col(HEADERS)[CONTENT_TYPE] == F.lit(CSV))
+    ways = {_IS_CSV: F.coalesce(is_csv, F.lit(False))}
+    if format.name != "json":
+        ways[_IS_IMPORTED] = is_imported
+    if format.uses_registry:
+        ways[_SCHEMA_ID] = F.col(HEADERS)[HEADER]
+    return ways
 
 
-def _schema_id() -> Column:
-    """The header that names the schema of a record's value."""
-    return F.col(HEADERS)[HEADER]
+def _values(names: Sequence[str], records: pa.Array) -> Values:
+    columns = dict(zip(names, records.flatten(), strict=True))
+    return Values(columns[VALUE], columns[_IS_CSV], columns.get(_IS_IMPORTED), columns.get(_SCHEMA_ID))
 
 
 def _types(fields: Mapping[str, Field]) -> dict[str, str]:
@@ -165,7 +162,7 @@ def _worker_validator(pickled_source: bytes) -> Validator:
 
 
 @cache
-def _worker_decoder(format: RecordFormat, fields: tuple[tuple[str, Field], ...]) -> Decoder:
+def _worker_decoder(format: RecordFormat, fields: tuple[tuple[str, Field], ...]) -> ValueDecoder:
     """The decoder of this worker process."""
     keep_imports()
-    return decoder_of(format, dict(fields))
+    return ValueDecoder(format, dict(fields))

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hourline_core.formats.arrow_types import MOMENT
-from hourline_core.formats.format import decode, decoder_of
-from hourline_core.formats.registry.wire_format import HEADER
 from hourline_core.model import Source
 from hourline_core.model.expressions import named_column
 from hourline_core.model.scratch_columns import (
@@ -32,10 +30,10 @@ from hourline_core.model.scratch_columns import (
     TOPIC,
     VALUE,
 )
-from hourline_core.validation.csv_rows import as_json_objects, find_csv_rows
 from hourline_core.validation.event_times import EventTimes
 from hourline_core.validation.keys import reject_undecodable
 from hourline_core.validation.reasons import Reasons
+from hourline_core.validation.value_decoder import ValueDecoder, Values, values_of
 
 _MICROS_OF_HOUR = 3_600_000_000
 _TIMESTAMP = f"{RECORD}.timestamp"
@@ -62,14 +60,9 @@ def is_validated_natively(source: Source) -> bool:
 class RecordColumns:
     """Columns of a batch of records, which decide on it."""
 
-    values: pa.Array
-    """binary. Null: there is nothing to decode, and no reason."""
+    values: Values
     keys: pa.Array | None = None
     """binary. None: all are null, or they are not checked since the source's ``key_type`` is binary."""
-    is_csv: pa.Array | None = None
-    """boolean, see ``find_csv_rows``."""
-    schema_ids: pa.Array | None = None
-    """binary, see ``decode``."""
     unreadable: pa.Array | None = None
     """string: why the conditions of the branches could not be evaluated; null if they could."""
 
@@ -79,7 +72,7 @@ class Validator:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._decoder = decoder_of(source.format, source.fields)
+        self._decoder = ValueDecoder(source.format, source.fields)
         self._required = [name for name, field in source.fields.items() if field.required]
         self._times = EventTimes(source)
 
@@ -96,10 +89,9 @@ class Validator:
 
     def read_records(self, records: RecordColumns) -> tuple[dict[str, pa.Array], Reasons]:
         """The fields of ``records`` by name, and why records as a whole are rejected. Their fields may be anything."""
-        values = records.values
+        values = records.values.values
         reasons = Reasons(values.is_valid())
-        written = as_json_objects(values, records.is_csv, self._source.fields)
-        decoded = decode(self._decoder, written, records.schema_ids)
+        decoded = self._decoder.decode(records.values)
         reasons.reject(pc.equal(pc.binary_length(values), 0), "empty value")
         reasons.reject_for(decoded.reasons)
         if records.keys is not None:
@@ -121,8 +113,7 @@ class Validator:
         time = event_time_column(self._source)
         assert time, "is_validated_natively"
         values = records[VALUE]
-        schema_ids = pc.map_lookup(records[HEADERS], HEADER, "last") if self._source.format.uses_registry else None
-        fields, reasons = self.read_records(RecordColumns(values, records[KEY], find_csv_rows(records), schema_ids))
+        fields, reasons = self.read_records(RecordColumns(values_of(records, self._source.format), records[KEY]))
         values_of_time = records[RECORD_TIMESTAMP] if time == RECORD_TIMESTAMP else fields[time]
         times = self.read_times(values_of_time, records[ARRIVED], reasons)
         # What was neither rejected nor without a value from the start is still undecided.
