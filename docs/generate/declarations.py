@@ -29,6 +29,7 @@ from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.model.lookup import LookupColumn
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.metric_window import MetricWindow, SizeForm
+from hourline_core.model.protobuf_format import ProtobufFormat, SchemaForm
 from hourline_core.model.record_format import AvroFormat, RecordFormat
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
@@ -65,6 +66,7 @@ _TITLES: dict[type[Declaration], str] = {
     AvroFormat: "Avro",
     CsvFormat: "CSV",
     TextFormat: "Text",
+    ProtobufFormat: "Protobuf",
     Join: "Join",
     JoinSide: "Side of a join",
     Within: "Interval of a join",
@@ -89,6 +91,7 @@ _WORDS: list[tuple[Any, str]] = [
     (Expression, "expression"),
     (Cron, "cron"),
     (SizeForm, "length"),
+    (SchemaForm, "text"),
     (timedelta, "duration"),
     (datetime, "time"),
     (bool, "`true`, `false`"),
@@ -116,6 +119,7 @@ def page() -> str:
         *_part(4, _TITLES[AvroFormat], AvroFormat, prefix="avro."),
         *_part(4, _TITLES[CsvFormat], CsvFormat, prefix="csv."),
         *_part(4, _TITLES[TextFormat], TextFormat, prefix="text."),
+        *_part(4, _TITLES[ProtobufFormat], ProtobufFormat, prefix="protobuf."),
         *_part(3, _TITLES[Join], Join, prefix="join."),
         *_part(4, _TITLES[JoinSide], JoinSide),
         *_part(4, _TITLES[Within], Within, prefix="within."),

@@ -28,9 +28,13 @@ from hourline_core.model.record_types import (
     Constant,
     Date,
     Decimal,
+    Duration,
     Enum,
     Fixed,
+    JsonValue,
     Map,
+    NumberedEnum,
+    Opaque,
     Primitive,
     Record,
     RecordType,
@@ -89,7 +93,7 @@ def conversion(kind: RecordType, reading: Reading) -> Convert | None:  # noqa: P
     if isinstance(kind, Union) and isinstance(declared, Union):
         return _of_union(declared, reading)
     match reading.tree:
-        case ScalarType("json"):
+        case ScalarType("json") if not isinstance(kind, Opaque):
             return lambda value: msgspec.json.encode(json_value(kind, value))
         case StructType() if isinstance(kind, Record):
             return _of_record(kind, reading)
@@ -113,6 +117,8 @@ def conversion(kind: RecordType, reading: Reading) -> Convert | None:  # noqa: P
             return _to_float(kind, reading, _LARGEST_FLOAT if name == "float" else math.inf)
         case ScalarType(name) if name in _BITS and isinstance(kind, Primitive) and kind.kind in _BITS:
             return _to_integer(kind, reading, _BITS[name])
+        case ScalarType(name) if name in _BITS and isinstance(kind, NumberedEnum):
+            return _within(reading, -(1 << _BITS[name] - 1), (1 << _BITS[name] - 1) - 1, reading.want)
     raise UnfitError(f"the schema's type {kind}", reading.want)
 
 
@@ -331,9 +337,18 @@ def _to_string(kind: RecordType, reading: Reading) -> Convert | None:
     match kind:
         case Primitive("string") | Enum():
             return None
-        case Primitive("bytes") | Fixed() | Uuid() | Time() | Timestamp(local=True):
+        case Primitive("bytes") | Fixed() | Uuid() | Time() | Timestamp(local=True) | Duration():
             return partial(_text, kind)
+        case NumberedEnum():
+            return partial(_name_of, kind)
     raise UnfitError(f"the schema's type {kind}", reading.want)
+
+
+def _name_of(kind: NumberedEnum, number: int) -> str:
+    name = kind.names.get(number)
+    if name is None:
+        raise UnfitError(str(number), f"the number of one of {len(kind.names)} names of {kind}")
+    return name
 
 
 def _text(kind: RecordType, value: Any) -> str:  # noqa: PLR0911 (a table of types)
@@ -355,10 +370,12 @@ def _text(kind: RecordType, value: Any) -> str:  # noqa: PLR0911 (a table of typ
         case Timestamp(unit, local):
             micros = _moment(_JSON, unit)(value)
             return (_EPOCH + timedelta(microseconds=micros)).isoformat() + ("" if local else "Z")
+        case Duration():
+            return f"{PythonDecimal(value).scaleb(-9, _EXACT).normalize(_EXACT):f}s"
     return str(value)
 
 
-def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  # noqa: PLR0911 (a table of types)
+def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  # noqa: PLR0911, PLR0912 (types)
     """What msgspec encodes as the JSON of a value: numbers, booleans, arrays and objects as such, all else as text.
 
     NaN and infinity are no JSON, and a time of another year is none. Raises UnfitError for these if it ``refuses``
@@ -375,7 +392,7 @@ def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  #
             if refuses:
                 raise UnfitError(str(value), "json")
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case Primitive("bytes" | "duration") | Fixed() | Uuid():
+        case Primitive("bytes" | "duration") | Fixed() | Uuid() | Duration():
             return _text(kind, value)
         case Date() | Time() | Timestamp():
             try:
@@ -385,6 +402,12 @@ def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  #
                     raise
                 unit = "days" if isinstance(kind, Date) else kind.unit
                 return f"{value} {unit} since {'midnight' if isinstance(kind, Time) else '1970'}"
+        case NumberedEnum(names=names):
+            return names.get(value, value)
+        case JsonValue():
+            return _without_infinity(value)
+        case Opaque():
+            raise UnfitError(str(kind), "json")
         case Decimal():
             return msgspec.Raw(_text(kind, value).encode())
         case Array(element):
@@ -393,6 +416,17 @@ def json_value(kind: RecordType, value: Any, *, refuses: bool = True) -> Any:  #
             return {name: json_value(element, one, refuses=refuses) for name, one in value.items()}
         case Record(members=members):
             return {one.name: json_value(one.type, value.get(one.name), refuses=refuses) for one in members}
+    return value
+
+
+def _without_infinity(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            raise UnfitError(str(value), "json")
+        case list():
+            return [_without_infinity(one) for one in value]
+        case dict():
+            return {name: _without_infinity(one) for name, one in value.items()}
     return value
 
 

@@ -52,4 +52,9 @@ def decoder_of(format: RecordFormat, fields: Mapping[str, Field]) -> Decoder:
         return CsvDecoder(format.csv, fields)
     if format.text:
         return TextDecoder(format.text, fields)
+    if format.protobuf:
+        # Protobuf's library is imported by those alone who need it.
+        from hourline_core.formats.protobuf.decoder import ProtobufDecoder
+
+        return ProtobufDecoder(format.protobuf.compiled, format.protobuf.full_name, fields)
     return JsonDecoder(fields)

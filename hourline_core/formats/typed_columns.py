@@ -1,6 +1,6 @@
 """The columns of declared fields, collected record by record from values of a schema's types."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +49,31 @@ class RecordConversion:
                 raise fault.within(name) from None
         return converted
 
+    def convert_columns(
+        self, columns: Sequence[list[Any]]
+    ) -> Iterator[tuple[str, list[Any], Mapping[int, UnfitError]]]:
+        """The column of each field, from those of ``members``, and what is wrong with the values at some places."""
+        for name, place, convert in self._steps:
+            values = columns[place]
+            if convert is None:
+                yield name, values, {}
+                continue
+            try:
+                yield name, [None if value is None else convert(value) for value in values], {}
+            except UnfitError:
+                yield name, *_convert_each(convert, values, name)
+
+
+def _convert_each(convert: Convert, values: list[Any], name: str) -> tuple[list[Any], Mapping[int, UnfitError]]:
+    converted: list[Any] = [None] * len(values)
+    faults = {}
+    for place, value in enumerate(values):
+        try:
+            converted[place] = None if value is None else convert(value)
+        except UnfitError as fault:
+            faults[place] = fault.within(name)
+    return converted, faults
+
 
 class TypedColumns:
     """Columns of ``fields`` for a number of records, in any order. Those that are not added are null."""
@@ -68,6 +93,22 @@ class TypedColumns:
             return
         for name, value in converted.items():
             self._values[name][place] = value
+
+    def add_columns(self, places: Sequence[int], conversion: RecordConversion, columns: Sequence[list[Any]]) -> None:
+        """Add the records at ``places``, in ascending order, with the column of each member that is a field."""
+        if conversion.fault:
+            for place in places:
+                self.refuse(place, conversion.fault.reason())
+            return
+        for name, values, faults in conversion.convert_columns(columns):
+            column = self._values[name]
+            if places and places[-1] - places[0] + 1 == len(places):
+                column[places[0] : places[-1] + 1] = values
+            else:
+                for place, value in zip(places, values, strict=True):
+                    column[place] = value
+            for place, fault in faults.items():
+                self._reasons.setdefault(places[place], fault.reason())
 
     def refuse(self, place: int, reason: str) -> None:
         """Refuse the record at ``place``."""

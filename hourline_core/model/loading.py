@@ -185,7 +185,7 @@ class _Loading:
                 )
                 return ""
 
-        read_schema_files(document.content.get("format"), read)
+        read_schema_files(document.content.get("format"), read, self.root / SCHEMAS_FOLDER)
         return Source
 
     def _build(self, model: type[Declared], document: Document) -> Declared | None:

@@ -1,6 +1,7 @@
 """The format of a source's records: JSON, or one with a schema."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
@@ -11,6 +12,7 @@ from hourline_core.model.avro_schema import AvroSchemaError, parse_avro
 from hourline_core.model.base import Declaration, describe, refuse, suggest
 from hourline_core.model.csv_format import CsvFormat
 from hourline_core.model.fields import Field
+from hourline_core.model.protobuf_format import ProtobufFormat, schema_files
 from hourline_core.model.record_types import fields_of
 from hourline_core.model.registry import RegistryAccess
 from hourline_core.model.text_format import TextFormat
@@ -57,6 +59,9 @@ class RecordFormat(Declaration):
     avro: AvroFormat | None = None
     """Avro's binary encoding of one record, without anything in front of it but the id of a registry's schema."""
 
+    protobuf: ProtobufFormat | None = None
+    """One message of Protobuf, without anything in front of it."""
+
     csv: CsvFormat | None = None
     """One row of CSV."""
 
@@ -71,7 +76,7 @@ class RecordFormat(Declaration):
         return next(iter(self.model_fields_set), "json")
 
     @property
-    def with_schema(self) -> AvroFormat | CsvFormat | TextFormat | None:
+    def with_schema(self) -> AvroFormat | ProtobufFormat | CsvFormat | TextFormat | None:
         """What is declared of a format with a schema. None: it has none."""
         return getattr(self, self.name, None)
 
@@ -126,18 +131,22 @@ RecordFormatForm = Annotated[
 """A format in its short or long form."""
 
 
-def read_schema_files(format: Any, read: Callable[[str, KeyPath], str]) -> None:
+def read_schema_files(format: Any, read: Callable[[str, KeyPath], str], folder: Path) -> None:
     """Replace each name of a file in ``format``, as it was declared, by its content.
 
-    ``read`` gives it, from the name and the place of the name within the format.
+    ``read`` gives it, from the name and the place of the name within the format. Files of ``folder`` that a schema of
+    Protobuf imports come with it.
     """
     if not isinstance(format, dict):
         return
     for kind, declared in format.items():
         schema = declared.get("schema") if isinstance(declared, dict) else None
-        if isinstance(schema, str) and _names_file(schema):
-            declared["schema"] = read(schema, (kind, "schema"))
+        if not isinstance(schema, str):
+            continue
+        file, text = (schema, read(schema, (kind, "schema"))) if _names_file(schema) else ("", schema)
+        declared["schema"] = schema_files(file, text, folder) if kind == "protobuf" and text else text
 
 
 def _names_file(schema: str) -> bool:
-    return "\n" not in schema.strip() and not schema.lstrip().startswith(("{", "[", '"'))
+    is_of_proto = ";" in schema or "{" in schema
+    return "\n" not in schema.strip() and not is_of_proto and not schema.lstrip().startswith(("[", '"'))

@@ -1,10 +1,11 @@
 """The types of values that a schema of Avro or Protobuf has, and the fields that follow from them.
 
 A decoder gives Python values of them: ``bool``, ``int``, ``float``, ``str`` and ``bytes``; an ``int`` for the unscaled
-number of a decimal, for days since 1970, and for a time in its unit; ``list``; ``dict`` for maps and records.
+number of a decimal, for days since 1970, for a time in its unit, and for an enum that has numbers; ``list``; ``dict``
+for maps and records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -101,6 +102,43 @@ class Enum:
         return f"enum {self.name}"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberedEnum:
+    """One of ``names``, which are by number. The value is the number, which may have no name."""
+
+    name: str
+    names: Mapping[int, str]
+
+    def __str__(self) -> str:
+        return f"enum {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A number of nanoseconds."""
+
+    def __str__(self) -> str:
+        return "duration"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValue:
+    """Any value that JSON has, as Python has it."""
+
+    def __str__(self) -> str:
+        return "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value whose type is not in the schema. No declared type takes it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, slots=True)
 class Array:
     """A list."""
@@ -165,7 +203,23 @@ class Constant:
 
 
 RecordType: TypeAlias = (
-    Primitive | Fixed | Uuid | Decimal | Date | Time | Timestamp | Enum | Array | Map | Union | Record | Constant
+    Primitive
+    | Fixed
+    | Uuid
+    | Decimal
+    | Date
+    | Time
+    | Timestamp
+    | Enum
+    | NumberedEnum
+    | Duration
+    | JsonValue
+    | Opaque
+    | Array
+    | Map
+    | Union
+    | Record
+    | Constant
 )
 
 
@@ -200,7 +254,9 @@ _SCALARS = {
 }
 
 
-def _declared(kind: RecordType, within: tuple[Record, ...]) -> TypeTree | None:  # noqa: PLR0911 (a table of types)
+def _declared(  # noqa: PLR0911, PLR0912 (a table of types)
+    kind: RecordType, within: tuple[Record, ...]
+) -> TypeTree | None:
     match without_null(kind):
         case Primitive("int", signed=False):
             return ScalarType("long")
@@ -214,8 +270,12 @@ def _declared(kind: RecordType, within: tuple[Record, ...]) -> TypeTree | None: 
             return ScalarType("date")
         case Timestamp(local=False):
             return ScalarType("timestamp")
-        case Fixed() | Uuid() | Time() | Timestamp() | Enum():
+        case Fixed() | Uuid() | Time() | Timestamp() | Enum() | NumberedEnum():
             return ScalarType("string")
+        case JsonValue():
+            return ScalarType("json")
+        case Duration() | Opaque():
+            return None
         case Array(element):
             tree = _declared(element, within)
             return tree and ArrayType(tree)

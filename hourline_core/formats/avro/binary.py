@@ -221,6 +221,7 @@ class Readers:
                 return self._of_inner(kind)
             case Constant(value=value):
                 return lambda _: value
+        raise TypeError(f"Avro has no {kind}")
 
     def _of_inner(self, record: Record) -> Read:
         steps: list[tuple[str, Read]] = []

@@ -28,11 +28,11 @@ def source(format: str) -> str:
     [
         (
             "avro",
-            "format: got 'avro', allowed are json, or a mapping of one of avro, csv, text, such as avro: {schema: orders.avsc}",
+            "format: got 'avro', allowed are json, or a mapping of one of avro, protobuf, csv, text, such as avro: {schema: orders.avsc}",
         ),
         (
             "{}",
-            "format: got a mapping, allowed are json, or a mapping of one of avro, csv, text, such as avro: {schema: orders.avsc}",
+            "format: got a mapping, allowed are json, or a mapping of one of avro, protobuf, csv, text, such as avro: {schema: orders.avsc}",
         ),
         ("{arvo: {}}", "format.arvo: is not a known key — did you mean 'avro'?"),
         ("{avro: {}}", "format.avro.schema: is missing"),

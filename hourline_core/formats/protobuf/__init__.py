@@ -1,0 +1,1 @@
+"""Decoding records in Protobuf."""

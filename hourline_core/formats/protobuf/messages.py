@@ -1,0 +1,183 @@
+"""Reads the members of messages that Google's library has made of bytes.
+
+The library takes bytes that are no message of the schema: a field in another encoding than that of its type is kept
+with the unknown ones. So each message is looked at for these, also those that are no part of a declared field.
+"""
+
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from hourline_core.formats.protobuf.google_messages import (
+    READ_JSON,
+    TIMESTAMP,
+    Read,
+    ReadColumn,
+    column_of_timestamps,
+    has_field,
+    read_duration,
+    read_timestamp,
+    refuse_suspicious,
+)
+from hourline_core.formats.protobuf.malformed import MalformedError, SuspiciousError
+from hourline_core.model.protobuf_schema import WRAPPERS, is_map, scalar_of
+
+_BOUNDS = {
+    **dict.fromkeys(("INT32", "SINT32"), (-(1 << 31), (1 << 31) - 1)),
+    "UINT32": (0, (1 << 32) - 1),
+}
+"""Whole numbers that are read as wider ones."""
+
+
+@cache
+def _is_of_proto3(file: Any) -> bool:
+    described = FileDescriptorProto()
+    file.CopyToProto(described)
+    return bool(described.syntax == "proto3")
+
+
+class Readers:
+    """Readers by Google's descriptors of the schema, for messages of the class that ``wide_classes`` gives."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, Read] = {}
+
+    def of_column(self, field: Any) -> ReadColumn:
+        """Reads the member ``field`` of many messages."""
+        read = self.of_member(field)
+        if field.message_type and field.message_type.full_name == TIMESTAMP and not field.is_repeated:
+            return column_of_timestamps(field.name, read)
+        return lambda messages: list(map(read, messages))
+
+    def of_member(self, field: Any) -> Read:
+        """Reads the member ``field`` of a message."""
+        name, get = field.name, attrgetter(field.name)
+        if is_map(field):
+            return _read_all(self._of_map(field), name)
+        read = self._of_value(field)
+        if field.is_repeated:
+            return _read_all(list if read is _plain else _of_list(read), name)
+        if field.has_presence and not field.has_default_value:
+            return _read_if_present(read, name)
+        return get if read is _plain else _read_all(read, name)
+
+    def _of_value(self, field: Any) -> Read:
+        if field.message_type:
+            return self._of_message(field.message_type)
+        kind = scalar_of(field)
+        if kind in _BOUNDS:
+            return _within(*_BOUNDS[kind], kind.lower())
+        # Google's library looks for invalid UTF-8 in texts of proto3, and elsewhere by options of the file.
+        return _text if kind == "STRING" and not _is_of_proto3(field.file) else _plain
+
+    def _of_map(self, field: Any) -> Read:
+        read_key, read_value = (self._of_value(field.message_type.fields_by_name[name]) for name in ("key", "value"))
+
+        def read(entries: Any) -> dict[str, Any]:
+            return {_text_of_key(read_key(key)): read_value(entries[key]) for key in entries}
+
+        return read
+
+    def _of_message(self, message: Any) -> Read:
+        name = message.full_name
+        if name not in self._messages:
+            # A message may have itself as a part, which is read by what is not made yet.
+            def read(value: Any) -> Any:
+                return made(value)
+
+            self._messages[name] = read
+            made = self._messages[name] = self._make(message)
+        return self._messages[name]
+
+    def _make(self, message: Any) -> Read:
+        match message.full_name:
+            case name if name == TIMESTAMP:
+                return read_timestamp
+            case "google.protobuf.Duration":
+                return read_duration
+            case name if name in READ_JSON:
+                return READ_JSON[name]
+            case name if name in WRAPPERS:
+                read_wrapped = self.of_member(message.fields_by_name["value"])
+
+                def read_wrapper(value: Any) -> Any:
+                    if UnknownFieldSet(value):
+                        refuse_suspicious(value)
+                    return read_wrapped(value)
+
+                return read_wrapper
+        steps = [(field.name, self.of_member(field)) for field in message.fields]
+
+        def read(value: Any) -> dict[str, Any]:
+            if UnknownFieldSet(value):
+                refuse_suspicious(value)
+            return {name: step(value) for name, step in steps}
+
+        return read
+
+
+def _plain(value: Any) -> Any:
+    return value
+
+
+def _read_all(read: Read, name: str) -> Read:
+    get = attrgetter(name)
+
+    def apply(message: Any) -> Any:
+        try:
+            return read(get(message))
+        except MalformedError as fault:
+            raise fault.within(f".{name}") from None
+
+    return apply
+
+
+def _read_if_present(read: Read, name: str) -> Read:
+    get = attrgetter(name)
+
+    def apply(message: Any) -> Any:
+        try:
+            return read(get(message)) if has_field(message, name) else None
+        except MalformedError as fault:
+            raise fault.within(f".{name}") from None
+
+    return apply
+
+
+def _of_list(read: Read) -> Read:
+    def apply(elements: Any) -> list[Any]:
+        values: list[Any] = []
+        try:
+            for value in elements:
+                values.append(read(value))
+        except MalformedError as fault:
+            raise fault.within(f"[{len(values)}]") from None
+        return values
+
+    return apply
+
+
+def _within(first: int, last: int, kind: str) -> Read:
+    def read(value: int) -> int:
+        if first <= value <= last:
+            return value
+        raise MalformedError(f"{value}, want a number of {kind}")
+
+    return read
+
+
+def _text(value: str | bytes) -> str:
+    # The library gives bytes in the place of a text that is no UTF-8.
+    if isinstance(value, str):
+        return value
+    raise SuspiciousError
+
+
+def _text_of_key(key: str | int | bool) -> str:
+    """A key as Protobuf's JSON has it."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key)
