@@ -6,6 +6,7 @@ value of a schema's type is known before a record is read.
 
 import base64
 import math
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import MAX_PREC, Context
@@ -18,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from hourline_core.formats.columns.column import Column
-from hourline_core.formats.columns.decimals import decimal_of
+from hourline_core.formats.columns.decimals import decimal_of, plain_pattern
 from hourline_core.formats.columns.reading import Reading
 from hourline_core.formats.columns.structs import struct_of
 from hourline_core.formats.columns.times import FIRST_MICROS, LAST_MICROS, dates, local_moments, moments, offset_of
@@ -252,7 +253,7 @@ def _to_decimal(kind: RecordType, reading: Reading, precision: int, scale: int) 
         case Primitive("int" | "long"):
             unscale = partial(_rescale, shift=scale, rounds=reading.rounds)
         case Primitive("string"):
-            unscale = partial(_unscaled, reading=reading, precision=precision, scale=scale)
+            unscale = _unscaling(reading, precision, scale)
         case _:
             raise UnfitError(f"the schema's type {kind}", reading.want)
     most = 10**precision
@@ -278,9 +279,19 @@ def _rescale(value: int, shift: int, *, rounds: bool) -> int | None:
     return -size if value < 0 else size
 
 
-def _unscaled(text: str, reading: Reading, precision: int, scale: int) -> int | None:
-    number = decimal_of(f'"{text}"'.encode(), precision, scale, rounds=reading.rounds)
-    return None if number is None else int(number.scaleb(scale, _EXACT))
+def _unscaling(reading: Reading, precision: int, scale: int) -> Callable[[str], int | None]:
+    """The number without its point that a text is. None: it is none of the type."""
+    is_usual = re.compile(plain_pattern(precision, scale)).fullmatch
+
+    def unscale(text: str) -> int | None:
+        if is_usual(text):
+            whole, _, fraction = text.partition(".")
+            factor: int = 10 ** (scale - len(fraction))
+            return int(whole + fraction) * factor
+        number = decimal_of(f'"{text}"'.encode(), precision, scale, rounds=reading.rounds)
+        return None if number is None else int(number.scaleb(scale, _EXACT))
+
+    return unscale
 
 
 def _to_timestamp(kind: RecordType, reading: Reading) -> Convert:
