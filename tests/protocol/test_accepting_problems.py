@@ -130,7 +130,9 @@ def test_an_hour_that_failed_after_the_problem_was_shown_is_not_published(tables
     tables.check()
 
 
-@pytest.mark.parametrize("again", [(), (0, 1, 3, 5)], ids=["mended", "blocked again"])
+@pytest.mark.parametrize(
+    "again", [pytest.param((), id="mended", marks=pytest.mark.long), pytest.param((0, 1, 3, 5), id="blocked again")]
+)
 def test_what_another_process_does_between_two_publications_is_not_overwritten(
     tables: BareTables, again: tuple[int, ...]
 ) -> None:

@@ -130,7 +130,7 @@ def test_a_declaration_is_pending_from_its_change_until_it_is_promoted(protocol:
     assert pending(protocol) == [replace(one, is_started=True)], "a new metric that is written has answers"
 
 
-@pytest.mark.parametrize("reset", ["source", "metric"])
+@pytest.mark.parametrize("reset", ["source", pytest.param("metric", marks=pytest.mark.long)])
 def test_a_declaration_that_was_promoted_before_any_event_came_stays_promoted(protocol: Protocol, reset: str) -> None:
     protocol.new_metric()
     arrive(protocol, [0, 1])

@@ -63,7 +63,7 @@ def changes(project: Project, since: str, to: str | None = None) -> list[dict[st
     return found
 
 
-@settings(max_examples=examples(4))
+@settings(max_examples=examples(2))
 @given(steps=STEPS, window=WINDOWS)
 def test_applying_the_changes_to_an_answer_gives_a_later_one(steps: list[Any], window: str) -> None:
     with TemporaryDirectory() as folder:

@@ -48,7 +48,7 @@ def run_whole(folder: str, target: str) -> None:
     copy_results(folder, connect(target))
 
 
-@pytest.fixture(params=["duckdb", "postgresql"])
+@pytest.fixture(params=[pytest.param("duckdb", marks=pytest.mark.long), "postgresql"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "duckdb":
         yield str(tmp_path / "copy.duckdb")

@@ -41,7 +41,7 @@ def two_tasks() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     st.lists(st.tuples(DECLARATIONS, RECORDS_SENT), min_size=1, max_size=5),
     DECLARATIONS,

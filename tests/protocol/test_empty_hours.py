@@ -177,7 +177,7 @@ def test_an_event_that_comes_after_the_plan_is_not_published_as_none(tables: Bar
     assert answer(tables)[hour(2)] == 2
 
 
-@pytest.mark.parametrize("step", ["_overwrite_final", "_commit_coverage"])
+@pytest.mark.parametrize("step", ["_overwrite_final", pytest.param("_commit_coverage", marks=pytest.mark.long)])
 def test_killed_between_two_commits_it_is_done_again(tables: BareTables, step: str) -> None:
     before = states(tables)
     with patch.object(Publication, step, side_effect=CrashError), pytest.raises(CrashError):

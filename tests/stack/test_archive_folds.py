@@ -86,7 +86,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@settings(max_examples=examples(6), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(2), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(ROW, max_size=30))
 def test_tiles_and_totals_count_each_event_once(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
     tiles, totals = fold(spark, METRIC, rows)
@@ -143,8 +143,11 @@ def test_the_archive_is_read_by_tasks_and_here_and_a_missing_file_is_named(spark
 
 @pytest.mark.parametrize(
     ("has_id", "metric"),
-    [(True, folding.METRIC), (False, folding.METRIC), (False, folding.EXACT)],
-    ids=["with an id", "without an id", "files that DuckDB reads"],
+    [
+        pytest.param(True, folding.METRIC, id="with an id"),
+        pytest.param(False, folding.METRIC, id="without an id", marks=pytest.mark.long),
+        pytest.param(False, folding.EXACT, id="files that DuckDB reads"),
+    ],
 )
 @settings(max_examples=2, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(files=st.lists(st.lists(folding.EVENT, min_size=8, max_size=20), min_size=2, max_size=3))

@@ -18,7 +18,7 @@ from hourline_core.model.hours import HOUR, HourRange, hour_text, wall_clock
 from hourline_core.model.trial import with_expectations as load_trial
 from hourline_core.runtime.spark import spark_session
 from tests.support import oracle, parcels
-from tests.support.audit_faults import every_fault
+from tests.support.audit_faults import Faults, faults_of, faults_of_ids_and_sql
 from tests.support.audited_project import (
     FIRST,
     SECOND,
@@ -97,12 +97,23 @@ def test_an_audit_that_is_killed_publishes_nothing(either: StackProject) -> None
 
 
 def test_a_fault_blocks_what_it_touches_and_nothing_else(either: StackProject) -> None:
-    project, both = either, ("flow", "fragile")
+    see_blocked(either, faults_of(either))
+
+
+@pytest.mark.long  # In CI, tests/protocol/test_folding.py has these faults.
+def test_a_fault_of_ids_or_sql_blocks_what_it_touches_and_nothing_else(native: StackProject, tmp_path: Path) -> None:
+    with tasks_of_few_events():
+        see_blocked(share_sent(native, tmp_path), faults_of_ids_and_sql())
+
+
+def see_blocked(project: StackProject, faults: Faults) -> None:
+    """Each of them blocks the hours that it touches alone. Once they are gone, all is published."""
+    both = ("flow", "fragile")
     before = {metric: answers(project, metric, FIRST) for metric in both}
     project.blocked = set()
     spark = spark_session(project.project, "batch")
     try:
-        for fault, (context, hours) in every_fault(project).items():
+        for fault, (context, hours) in faults.items():
             with context:
                 done = recompute_new_hours(project, spark)
             assert set(done.blocked) == {(metric, hour) for metric in both for hour in hours}, fault

@@ -116,7 +116,8 @@ def test_decoding_anew_is_killed_in_the_driver_and_in_a_task(kafka: str, tmp_pat
     )
 
 
-@pytest.mark.parametrize("is_kept", [pytest.param(True, marks=pytest.mark.long), False], ids=["kept", "not kept"])
+@pytest.mark.long
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "not kept"])
 def test_a_field_gets_another_type(kafka: str, tmp_path: Path, is_kept: bool) -> None:
     shop = Shop(tmp_path, kafka, f"other_types_{is_kept}".lower())
     raw = "" if is_kept else "\nraw: false"

@@ -22,6 +22,8 @@ from tests.support.oracle import Body, SourceRule
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
+pytestmark = pytest.mark.long  # In CI, tests/protocol/test_findings.py opens and closes each kind.
+
 FILES = {
     "hourline.yaml": """\
         kafka: {bootstrap: "${KAFKA}"}

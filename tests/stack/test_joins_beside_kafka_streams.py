@@ -31,7 +31,7 @@ from tests.support.kafka_streams import iso_time, milliseconds, skip_without, st
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
-# In CI, test_joins.py and test_outer_joins.py compare with nested loops.
+# In CI, test_joins.py and test_joins_of_joins.py compare with nested loops.
 pytestmark = pytest.mark.long
 
 BASE = datetime(2026, 3, 2, tzinfo=UTC)

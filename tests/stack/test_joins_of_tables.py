@@ -10,10 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import pytest
+
 import serving_layer
 from hourline_core.model.hours import iso_text
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
+
+# In CI, test_joins_of_joins.py joins what is taken back, and tests/unit has the rows of tables.
+pytestmark = pytest.mark.long
 
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 HOUR, HOURS = timedelta(hours=1), 5

@@ -42,7 +42,8 @@ from tests.support.oracle import Sent
 from tests.support.speed_process import SpeedProcess, wait_until
 from tests.support.stack_project import StackProject
 
-pytestmark = pytest.mark.heavy
+# In CI, test_up_and_down.py kills a broker, and test_gaps.py deletes records.
+pytestmark = [pytest.mark.heavy, pytest.mark.long]
 
 TOPIC = "faults"
 ANYBODY = ("User:ANONYMOUS", "*")
@@ -123,7 +124,6 @@ def whole(cluster: KafkaCluster) -> None:
     cluster.wait_until_whole()
 
 
-@pytest.mark.long
 def test_the_stream_goes_on_when_a_leader_is_killed_and_waits_for_records_below_the_minimum_of_copies(
     running: Running,
 ) -> None:
@@ -141,7 +141,6 @@ def test_the_stream_goes_on_when_a_leader_is_killed_and_waits_for_records_below_
     set_option(running.cluster, TOPIC, "min.insync.replicas", "1")
 
 
-@pytest.mark.long
 def test_the_stream_goes_on_after_all_brokers_were_paused(running: Running) -> None:
     running.send()
     for node in running.cluster.nodes:
@@ -153,7 +152,6 @@ def test_the_stream_goes_on_after_all_brokers_were_paused(running: Running) -> N
     running.everything_counts()
 
 
-@pytest.mark.long  # test_up_and_down.py kills a broker.
 def test_the_stream_goes_on_after_all_brokers_were_killed_and_came_back_at_other_ports(running: Running) -> None:
     running.send(partition=0)  # one of Spark's readers is enough: each takes a while to look for the brokers
     for node in running.cluster.nodes:
@@ -182,7 +180,6 @@ def test_a_stream_that_was_forbidden_to_read_starts_again_by_itself_when_it_may(
     running.everything_counts()
 
 
-@pytest.mark.long
 def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_5_mb_too(running: Running) -> None:
     running.send()
     running.project.add_partitions("scans", 50)
@@ -196,7 +193,6 @@ def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_
     assert len({row["partition"] for row in offsets(running.project)}) == 50
 
 
-@pytest.mark.long
 def test_batches_of_every_codec_count_and_one_that_cannot_be_read_stops_the_stream_until_it_is_mended(
     cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -247,7 +243,6 @@ def test_what_retention_deletes_before_it_is_read_is_told_and_all_else_counts(
     check_gaps(project, lost)
 
 
-@pytest.mark.long
 def test_the_stream_goes_on_after_all_brokers_were_paused_for_a_minute(running: Running) -> None:
     running.send()
     for node in running.cluster.nodes:
@@ -260,7 +255,6 @@ def test_the_stream_goes_on_after_all_brokers_were_paused_for_a_minute(running: 
     running.everything_counts()
 
 
-@pytest.mark.long
 def test_the_stream_starts_again_after_kafka_was_away_for_so_long_that_spark_gave_up(running: Running) -> None:
     running.send()
     before = running.given_up()

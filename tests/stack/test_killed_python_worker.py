@@ -11,10 +11,10 @@ from tests.support.standalone_spark import python_workers_of
 from tests.support.task_losses import count_finished, count_lost_tasks, kill_until_a_task_is_lost
 from tests.support.tasks_with_failpoint import PLACE, SUM, run_tasks
 
-pytestmark = pytest.mark.heavy
+# In CI, test_failpoints_in_tasks.py and test_struck_folds.py kill workers.
+pytestmark = [pytest.mark.heavy, pytest.mark.long]
 
 
-@pytest.mark.long
 def test_a_python_worker_killed_in_mid_micro_batch_changes_nothing(kafka: str, tmp_path: Path) -> None:
     project = visits_and_orders.make(tmp_path, kafka, "killed_python_worker", records_per_batch=100)
     visits_and_orders.send(project, visits=4_000, orders=1_000)

@@ -188,6 +188,7 @@ def test_a_case_in_which_the_layers_differ_is_named(outcomes: Mapping[str, Outco
     assert failure.lines[-1].endswith("None, views, 1, 2")
 
 
+@pytest.mark.long
 def test_the_tests_of_the_demo_pass_and_find_a_broken_declaration(tmp_path: Path) -> None:
     """Both declarations of traffic are in one project, since each start of Spark takes seconds."""
     shutil.copytree(ROOT / "examples" / "nyc_flights", tmp_path, dirs_exist_ok=True)

@@ -17,6 +17,8 @@ from tests.support.project_files import write_project
 from tests.support.speed_process import SpeedProcess
 from tests.support.stack_project import StackProject, leave_rows
 
+pytestmark = pytest.mark.long  # test_joins_of_joins.py takes the pairs of a left join back.
+
 BASE = datetime(2026, 3, 2, 8, tzinfo=UTC)
 HOURS = 6
 END = BASE + timedelta(hours=HOURS)
@@ -294,7 +296,6 @@ def test_events_without_a_partner_are_joined_and_taken_back(kafka: str, tmp_path
     assert "taken back" in explained
 
 
-@pytest.mark.long
 def test_a_kill_at_the_commits_joins_no_event_twice_without_a_partner(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "outer_killed")
     shop.send("orders", *shop.some("orders", 30, (0, 3)))

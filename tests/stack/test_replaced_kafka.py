@@ -119,6 +119,7 @@ def test_a_source_that_goes_on_reads_each_topic_once(rig: KafkaRig) -> None:
     assert rig.check("onward") == total
 
 
+@pytest.mark.long  # tests/unit/speed_layer/test_awaited_topics.py knows those that are gone.
 @pytest.mark.usefixtures("impatient")
 def test_while_a_topic_is_gone_its_source_waits_and_the_others_are_read(rig: KafkaRig) -> None:
     project = rig.of("onward", "steady")
@@ -149,6 +150,7 @@ def test_while_a_topic_is_gone_its_source_waits_and_the_others_are_read(rig: Kaf
     assert running.records == 150
 
 
+@pytest.mark.long
 def test_a_recreated_topic_while_the_stream_is_stopped_counts_its_ids_once(rig: KafkaRig) -> None:
     project = rig.of("unique")
     rig.drain(project)

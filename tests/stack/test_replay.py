@@ -80,7 +80,10 @@ def values(messages: list[Message]) -> list[bytes | str | None]:
     return [message.value() for message in messages]
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "compression",
+    ["none", "lz4", *(pytest.param(codec, marks=pytest.mark.long) for codec in ("gzip", "snappy", "zstd"))],
+)
 def test_every_line_arrives_once_and_unchanged_with_its_key_in_the_order_of_its_partition(
     bootstrap: str, topic: str, tmp_path: Path, compression: Compression
 ) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 import serving_layer
 from batch_layer.plan import plan
 from hourline_core.model.hours import wall_clock
@@ -18,6 +20,8 @@ from tests.support.oracle import Body, MetricRule, SourceRule
 from tests.support.project_files import write_project
 from tests.support.speed_process import wait_until
 from tests.support.stack_project import StackProject
+
+pytestmark = pytest.mark.long  # In CI, tests/protocol/test_idle_partitions.py moves the clock.
 
 FILES = {
     "hourline.yaml": """\

@@ -34,6 +34,7 @@ def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_was_sto
             assert second.wait() == 0, second.lines
             third.wait_for(" records")
             third.process.send_signal(signal.SIGTERM)
+            third.wait_for("stopping after the commit that runs")
             assert third.wait() == 0, third.lines
     project.drain()
     assert len(project.sent["scans"]) > 100

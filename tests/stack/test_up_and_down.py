@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hourline_core.runtime.lease import lease_holder
 from tests.support import parcels
 from tests.support.command_line import Failing, hourline
@@ -18,10 +20,14 @@ from tests.support.project_files import write_project
 from tests.support.speed_process import alive, descendants, wait_until
 
 
-def test_what_is_killed_comes_back_and_down_leaves_nothing_running(failing: Failing, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_standbys", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_what_is_killed_comes_back_and_down_leaves_nothing_running(
+    failing: Failing, tmp_path: Path, has_standbys: bool
+) -> None:
     write_project(tmp_path, {**parcels.FILES, "hourline.yaml": "spark: {master: 'local[2]'}\n"})
     write_project(tmp_path, {"scan.jsonl": json.dumps({"depot": "north", "at": "2024-05-06T20:00:00Z"})})
     workspace = tmp_path / ".hourline"
+    standbys: list[subprocess.Popen[bytes]] = []
     try:
         up = hourline("up", folder=tmp_path, status=0)
         assert "up: Kafka at 127.0.0.1:" in up
@@ -39,28 +45,39 @@ def test_what_is_killed_comes_back_and_down_leaves_nothing_running(failing: Fail
         wait_until(lambda: all(path.exists() for path in recreated), "the lock is not recreated")
         assert hourline("up", folder=tmp_path, status=0) == up, "it is up, although its lock was deleted"
         assert "runs the speed layer" in failing.sentence("speed", folder=tmp_path, status=75)
-        hourline("replay", "scan.jsonl", "--source", "scans", folder=tmp_path, status=0)
-
-        # A standby starts Kafka again, which ends with the speed layer that has started it.
-        second = stand_by(tmp_path)
-        assert f"(process {first}); process {second.pid} stands by" in status(tmp_path)["speed"]
-        os.kill(first, signal.SIGKILL)
-        wait_until(lambda: "ready;" in said_by(second, tmp_path), "it does not take over")
-        hourline("replay", "scan.jsonl", "--source", "scans", folder=tmp_path, status=0)
-        wait_until(lambda: status(tmp_path)["sources"][0]["lag"] == 0, "it does not read on")
-        assert status(tmp_path)["sources"][0]["accepted"] == 2
-        third = stand_by(tmp_path)
-        family += [second.pid, *descendants(second.pid), third.pid, *descendants(third.pid)]
-        os.kill(broker_process(workspace), signal.SIGSTOP)
+        see_a_scan_counted(tmp_path, scans=1)
+        if has_standbys:
+            standbys = see_a_standby_take_over(tmp_path, first)
+            family += [pid for one in standbys for pid in (one.pid, *descendants(one.pid))]
+            os.kill(broker_process(workspace), signal.SIGSTOP)
     finally:
         hourline("down", folder=tmp_path, status=0)  # It fails if a stop waits for Kafka.
-    assert (second.wait(), third.wait()) == (0, 0)
-    assert said_by(second, tmp_path).endswith("stopped\n")
-    assert "taking over" not in said_by(third, tmp_path)
-    said = (workspace / "logs" / "speed.log").read_text() + said_by(second, tmp_path) + said_by(third, tmp_path)
+    if standbys:
+        second, third = standbys
+        assert (second.wait(), third.wait()) == (0, 0)
+        assert said_by(second, tmp_path).endswith("stopped\n")
+        assert "taking over" not in said_by(third, tmp_path)
+    said = "".join([(workspace / "logs" / "speed.log").read_text(), *(said_by(one, tmp_path) for one in standbys)])
     assert not [line for line in said.splitlines() if line.startswith(("Traceback", "\tat "))]
     wait_until(lambda: not alive(family), f"{family} still run")
     assert "nothing was running" in hourline("down", folder=tmp_path, status=0)
+
+
+def see_a_scan_counted(folder: Path, scans: int) -> None:
+    """Send a scan to Kafka. With the earlier ones, it is one of ``scans``."""
+    hourline("replay", "scan.jsonl", "--source", "scans", folder=folder, status=0)
+    wait_until(lambda: status(folder)["sources"][0]["lag"] == 0, "it does not read on")
+    assert status(folder)["sources"][0]["accepted"] == scans
+
+
+def see_a_standby_take_over(folder: Path, first: int) -> "list[subprocess.Popen[bytes]]":
+    """It starts Kafka again, which ends with the speed layer that has started it. Returns it, and another standby."""
+    second = stand_by(folder)
+    assert f"(process {first}); process {second.pid} stands by" in status(folder)["speed"]
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: "ready;" in said_by(second, folder), "it does not take over")
+    see_a_scan_counted(folder, scans=2)
+    return [second, stand_by(folder)]
 
 
 def broker_process(workspace: Path) -> int:

@@ -127,7 +127,7 @@ def a_tile_is_lost_or_all_are() -> Iterator[None]:
         yield
 
 
-def every_fault(project: StackProject) -> Faults:
+def faults_of(project: StackProject) -> Faults:
     """Those of all folds, and those of how the events of ``project`` are read. Of two faults, each metric has one: it
     is audited alone.
     """
@@ -145,15 +145,21 @@ def _faults_in_spark() -> Faults:
 
 def _faults_in_tasks() -> Faults:
     """Tasks read and fold the events, and those of an hour are in several tasks."""
-    both = {FIRST, SECOND}
-    twice, first = {"(count(*))": "(2 * count(*))"}, {'(sum("scans")': '(min("scans")'}
-    fewer = {"FROM events": "FROM (FROM events OFFSET 1) AS events"}
     return {
         "events are not read": (in_tasks(partial(changed_reading, partial(without, FIRST, "north"))), {FIRST}),
         "a required field is not read": (
             in_tasks(partial(changed_reading, partial(without_values, "depot"))),
-            both,
+            {FIRST, SECOND},
         ),
+    }
+
+
+def faults_of_ids_and_sql() -> Faults:
+    """Those of what tasks make of the events that they have read."""
+    both = {FIRST, SECOND}
+    twice, first = {"(count(*))": "(2 * count(*))"}, {'(sum("scans")': '(min("scans")'}
+    fewer = {"FROM events": "FROM (FROM events OFFSET 1) AS events"}
+    return {
         "the last event of an id is kept": (in_tasks(keep_last), both),
         "all events of an id are kept": (in_tasks(partial(changed_choice, all_of_them)), both),
         "an id is lost": (in_tasks(partial(changed_choice, not_one)), both),
