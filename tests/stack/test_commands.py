@@ -1,10 +1,16 @@
-"""Commands that need Spark, Kafka or the tables of a project: what they print, and what they leave running."""
+"""Commands that need Spark, Kafka or the tables of a project: what they print, leave as it is, and do without.
+
+All tests of CI that read the finished project are here, since each worker that runs one of them makes it anew.
+"""
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
+from tests.support.blocked_imports import READING, command_line, without
 from tests.support.command_line import PROJECT, Failing, hourline
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
@@ -60,3 +66,50 @@ def test_results_in_every_format(finished_project: StackProject, tmp_path: Path)
     assert len(duckdb.read_parquet(str(file)).fetchall()) == len(rows)
     table = hourline("query", sql, folder=finished_project.root, status=0)
     assert table.splitlines()[0].split() == ["hour", "depot", "price"]
+
+
+@pytest.mark.heavy
+def test_a_dry_run_of_a_reset_lists_all_and_touches_nothing(finished_project: StackProject, tmp_path: Path) -> None:
+    project = finished_project.copy(tmp_path)
+    checkpoints = project.project.workspace / "checkpoints"
+    checkpoints.mkdir(exist_ok=True)
+    tables = sorted(log.parent for log in Path(project.project.tables).glob("**/_delta_log"))
+    before = {table: DeltaTable(table).version() for table in tables}
+    of_source, of_metric = (project.command("reset", name, "--dry-run") for name in ("scans", "flow"))
+    for listed in ("progress/scans", "read again", "checkpoints/"):
+        assert listed in of_source
+    assert "skipped" in project.command("reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
+    covered = sum(metric == "flow" for metric, _ in project.cutoffs)
+    for listed in ("progress/scans", "provisional/flow/", f"{covered} row(s) of metric flow are deleted"):
+        assert listed in of_metric
+    assert {table: DeltaTable(table).version() for table in tables} == before
+    assert checkpoints.exists()
+    assert "as sequence" in project.command("reset", "scans", "--yes")
+    assert not checkpoints.exists()
+
+
+def test_reading_needs_neither_spark_nor_java(finished_project: StackProject) -> None:
+    script = """\
+        import serving_layer
+        with serving_layer.connect({root!r}) as connection:
+            print(connection.sql("SELECT sum(scans) FROM flow").fetchone()[0])
+        """
+    done = without(READING, textwrap.dedent(script).format(root=str(finished_project.root)), finished_project)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
+
+
+def test_query_and_status_need_neither_spark_nor_java(finished_project: StackProject) -> None:
+    root = str(finished_project.root)
+    done = without(
+        READING,
+        command_line("query", "SELECT DISTINCT state FROM hours", "--format", "json", "--project", root),
+        finished_project,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {row["state"] for row in json.loads(done.stdout)} == {"final", "revised", "provisional"}
+    done = without(READING, command_line("status", "--format", "json", "--project", root), finished_project)
+    assert done.returncode == 0, done.stderr
+    (source,) = json.loads(done.stdout)["sources"]
+    assert source["records"] == len(finished_project.sent["scans"])
+    assert source["lag"] is None, "there is no Kafka client to ask with"

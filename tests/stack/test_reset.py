@@ -98,6 +98,7 @@ def test_a_mended_declaration_accepts_what_was_rejected_and_nothing_else(
     assert project.check() > 100
 
 
+@pytest.mark.long
 def test_a_reset_taken_back_before_anything_was_read_loses_nothing(strict: Strict, tmp_path: Path) -> None:
     project, mended = strict[0].copy(tmp_path), strict[1]
     before = numbers(project)
@@ -143,8 +144,6 @@ def test_what_a_reset_skips_is_on_record_until_it_is_read(kafka: str, tmp_path: 
     project.drain()
     assert project.check() > 100
     assert (status(project).skipped, status(project).lag) == (0, 0)
-    project.recompute()
-    assert project.check() > 100
 
 
 @pytest.mark.long
@@ -214,25 +213,6 @@ def test_a_reader_whom_a_metric_reset_overtakes_begins_again(
     assert set(check_but_missing(project)) == {"flow"}
 
 
-def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject, tmp_path: Path) -> None:
-    project = finished_project.copy(tmp_path)
-    checkpoints = project.project.workspace / "checkpoints"
-    checkpoints.mkdir(exist_ok=True)
-    tables = sorted(log.parent for log in Path(project.project.tables).glob("**/_delta_log"))
-    before = {table: DeltaTable(table).version() for table in tables}
-    of_source, of_metric = (project.command("reset", name, "--dry-run") for name in ("scans", "flow"))
-    for listed in ("progress/scans", "read again", "checkpoints/"):
-        assert listed in of_source
-    assert "skipped" in project.command("reset", "scans", "--to", "2020-01-01T00:00:00Z", "--dry-run")
-    covered = sum(metric == "flow" for metric, _ in project.cutoffs)
-    for listed in ("progress/scans", "provisional/flow/", f"{covered} row(s) of metric flow are deleted"):
-        assert listed in of_metric
-    assert {table: DeltaTable(table).version() for table in tables} == before
-    assert checkpoints.exists()
-    assert "as sequence" in project.command("reset", "scans", "--yes")
-    assert not checkpoints.exists()
-
-
 @pytest.mark.parametrize(
     ("target", "said"),
     [
@@ -240,11 +220,10 @@ def test_a_dry_run_lists_all_and_touches_nothing(finished_project: StackProject,
         ({(None, 7): 0}, "has no partition 7 (there is: 0, 1, 2)"),
     ],
 )
-def test_an_offset_that_kafka_does_not_hold_is_refused(
-    finished_project: StackProject, target: Target, said: str
-) -> None:
+def test_an_offset_that_kafka_does_not_hold_is_refused(strict: Strict, target: Target, said: str) -> None:
+    project = strict[0]
     with pytest.raises(UsageError) as refused:
-        SourceReset(finished_project.project, finished_project.project.sources["scans"], finished_project.kafka, target)
+        SourceReset(project.project, project.project.sources["scans"], project.kafka, target)
     assert said in str(refused.value)
 
 
