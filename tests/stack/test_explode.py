@@ -204,13 +204,6 @@ def test_each_item_of_an_order_is_an_event(kafka: str, tmp_path: Path) -> None:
         assert items(body)[row["_hourline_place"]] is None, "it has the bytes of its order"
     project.recompute()
     assert project.check() > 100
-
-    # Late items, and some that repeat an older one, in memory and beyond it.
-    project.send("orders", [order(rand, hour) for hour in (0, 4) for _ in range(40)])
-    project.drain()
-    assert project.check() > 100
-    project.recompute()
-    assert project.check() > 100
     first = min(event.hour for event in project.events("orders"))
     with serving_layer.connect(project.project) as connection:
         explained = explain_number(connection, "sales", first, {"place": "north"})

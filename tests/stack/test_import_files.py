@@ -95,9 +95,6 @@ def test_history_killed_in_the_middle_and_imported_again_then_the_stream(kafka: 
     assert sum(revised.values()) > 20
     assert lag(project) == (0, 0)
     assert project.check() > 300
-    assert project.drain() == []
-    project.recompute()
-    assert project.check() > 300
 
 
 def run_import(project: StackProject, *files: Path) -> str:

