@@ -36,7 +36,7 @@ def source(format: str) -> str:
         ),
         ("{arvo: {}}", "format.arvo: is not a known key — did you mean 'avro'?"),
         ("{avro: {}}", "format.avro.schema: is missing"),
-        ("{avro: x}", "format.avro: got 'x', allowed is a mapping with the keys schema"),
+        ("{avro: x}", "format.avro: got 'x', allowed is a mapping with the keys schema, registry"),
         (
             "{avro: {schema: none.avsc}}",
             "format.avro.schema: got the schema 'none.avsc', which cannot be read: No such file or directory; allowed is "
