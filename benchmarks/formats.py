@@ -23,11 +23,15 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from benchmarks.figures import Figure
 from benchmarks.running import run
 from hourline_core.formats.format import decoder_of
 from hourline_core.model import Source
+from hourline_core.model.record_format import RecordFormat
 
 QUICK, FULL = (5, 20_000), (15, 100_000)
 """The numbers of rounds, and of records."""
@@ -54,6 +58,19 @@ AVRO: dict[str, Any] = {
         {"name": "city", "type": ["null", "string"]},
     ],
 }
+PROTOBUF = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+enum Status { new = 0; paid = 1; sent = 2; }
+message Order {
+  string order_id = 1;
+  google.protobuf.Timestamp at = 2;
+  int32 quantity = 3;
+  string amount = 4;
+  Status status = 5;
+  optional string city = 6;
+}
+"""
 TAGS = {"name": "tags", "type": {"type": "array", "items": "string"}}
 AVRO_WITH_TAGS = {**AVRO, "fields": [*AVRO["fields"], TAGS]}
 
@@ -137,9 +154,37 @@ def read_by_fastavro(orders: list[dict[str, Any]]) -> Callable[[], float]:
     return measure
 
 
+def write_csv(value: dict[str, Any]) -> bytes:
+    """An order as a row of CSV."""
+    cells = {**value, "at": value["at"].isoformat().replace("+00:00", "Z"), "city": value["city"] or ""}
+    return ";".join(str(cells[name]) for name in FIELDS).encode()
+
+
+def protobuf_writer() -> Callable[[dict[str, Any]], bytes]:
+    """Writes an order as a message of PROTOBUF, by Google's library."""
+    format = RecordFormat.model_validate({"protobuf": {"schema": PROTOBUF}}).protobuf
+    assert format, "it was declared"
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(format.compiled).file:
+        pool.Add(file)
+    order_class: Any = GetMessageClass(pool.FindMessageTypeByName("Order"))
+
+    def write(value: dict[str, Any]) -> bytes:
+        message = order_class(**{name: one for name, one in value.items() if name in FIELDS and name != "amount"})
+        message.amount = str(value["amount"])
+        written: bytes = message.SerializeToString()
+        return written
+
+    return write
+
+
+PATTERN = ";".join(f"(?P<{name}>[^;]*)" for name in FIELDS)
 JSON = Subject("JSON", None, write_json)
 SUBJECTS = [
     Subject("Avro", {"avro": {"schema": json.dumps(AVRO)}}, avro_writer(AVRO)),
+    Subject("Protobuf", {"protobuf": {"schema": PROTOBUF}}, protobuf_writer()),
+    Subject("CSV", {"csv": {"columns": [*FIELDS], "delimiter": ";"}}, write_csv),
+    Subject("text", {"text": {"pattern": PATTERN}}, write_csv),
 ]
 WITH_ARRAYS = [
     Subject("Avro", {"avro": {"schema": json.dumps(AVRO_WITH_TAGS)}}, avro_writer(AVRO_WITH_TAGS), has_tags=True),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import date, datetime
 
-from docs.generate import avro_contract
+from docs.generate import avro_contract, protobuf_contract, registry_contract, text_contract
 from docs.generate.markdown import code, heading, prose, table
 from docs.generate.markdown import page as whole_page
 from hourline_core.formats.avro.binary import DEEPEST, MOST_WITHOUT_BYTES
@@ -12,7 +12,7 @@ from hourline_core.formats.avro.binary import DEEPEST, MOST_WITHOUT_BYTES
 _INTRODUCTION = """
 The key `format` of a source says what the value of each record is. The default is `json`: one JSON object, see
 [Types](types.md). All formats keep the same promise: each record becomes typed fields, or it is rejected with a reason.
-The same decoder reads a record in the stream, in an import of archived records, and when records are decoded anew.
+The same decoder reads a record in the stream, and when archived records are decoded anew.
 
 The archive keeps the bytes of records. So a format, a schema and fields may be declared in another way later: a
 recompute decodes the records anew.
@@ -46,14 +46,70 @@ A logical type that is not valid or not known is ignored, as Avro wants it. A te
 """
 
 
+_REGISTRY = """
+With `format: {avro: {schema: orders.avsc, registry: true}}`, each record names the schema that it was written by: by
+0x00 and an id of 4 bytes in front of its value, or by the header `__value_schema_id`. `schema` is then what it is
+read as. So producers may write by a newer or an older schema. [The guide](../guides/schema-registry.md) says how to
+connect to the registry, and what happens while it is away.
+"""
+
+_PROTOBUF = """
+`format: {protobuf: {schema: shop.proto, message: shop.Order}}` declares records that are messages of
+[Protobuf](https://protobuf.dev/programming-guides/encoding/). `shop.proto` is a file in the folder `schemas`, and may
+import others of that folder, and Google's. The text may stand there, too. `message` may be left out if the file has
+one message alone. Fields follow from it as they do from a schema of Avro. It needs the extra `hourline[protobuf]`,
+which is part of `hourline[engine]`.
+
+Bytes are refused that are no message, in declared members and in others: those that end early, texts that are not
+UTF-8, a member in another encoding than that of its type, more than 100 messages within each other, a number beyond
+its type, and a `required` member that is missing. Members that the schema does not know are passed over, since
+producers may be newer. A member without presence that is not set has its default, as Protobuf says. One with presence
+is null.
+"""
+
+_CSV = """
+`format: {csv: {columns: [order_id, at, amount], delimiter: ";"}}` declares records that are one row of CSV each ([RFC
+4180](https://www.rfc-editor.org/rfc/rfc4180)). One line end may follow. Fields are columns, by name or by `key`.
+Without `fields`, all columns are `string`. An empty cell without quotes is null, and so is one that is `null_text`.
+"""
+
+_TEXT = r"""
+`format: {text: {pattern: '(?P<host>\S+) (?P<status>\d{3})'}}` declares records that are texts, of which a regular
+expression takes the fields: each named group is one. The whole text must match; one line end at its end is left out.
+The expression is one of [RE2](https://github.com/google/re2/wiki/Syntax), whose time grows with the length of the
+text alone. A group that is empty, or took no part, is null. Without `fields`, all groups are `string`.
+"""
+
+_CELLS = """
+Cells of CSV and groups of a text become values of a declared type by these rules, which are also those of an imported
+CSV file.
+"""
+
+_IMPORTED = """
+A file that is imported has a format of its own: CSV, JSON lines, Parquet or Avro, whatever the `format` of the source
+is. Its rows become fields by the rules of [JSON](types.md), or of CSV. `hourline replay` sends JSON, and refuses a
+source of another format. Tests of metrics give the events of Avro and Protobuf as YAML.
+"""
+
+
 def page() -> str:
     """The text of the page."""
     return whole_page(
         "Formats",
-        "docs/generate/formats.py and docs/generate/avro_contract.py",
+        "docs/generate/formats.py and the modules *_contract.py beside it",
         prose(_INTRODUCTION),
         heading(2, "Avro"),
         *_avro(),
+        heading(2, "Avro with a schema registry"),
+        *_registry(),
+        heading(2, "Protobuf"),
+        *_protobuf(),
+        heading(2, "CSV"),
+        *_csv(),
+        heading(2, "Text"),
+        *_text(),
+        heading(2, "Imported files"),
+        prose(_IMPORTED),
     )
 
 
@@ -74,7 +130,52 @@ def _avro() -> Iterator[str]:
     yield table(["Avro", "value", "declared", "becomes"], rows)
 
 
-def _declared(row: avro_contract.Row) -> str:
+def _registry() -> Iterator[str]:
+    yield prose(_REGISTRY)
+    rows = [
+        (row.difference, _value(row.value), "rejected" if row.taken is None else _value(row.taken))
+        for row in registry_contract.ROWS
+    ]
+    yield table(["the record's schema has", "value", "becomes"], rows)
+
+
+def _protobuf() -> Iterator[str]:
+    yield prose(_PROTOBUF)
+    none = "none: it cannot be a field"
+    following = [(words, code(kind) if kind else none) for words, _, kind in protobuf_contract.FOLLOWING]
+    yield table(["Protobuf", "field that follows"], following)
+    rows = [
+        (row.protobuf, code(" ".join(row.value.split())), _declared(row), _taken(row)) for row in protobuf_contract.ROWS
+    ]
+    yield table(["Protobuf", "value", "declared", "becomes"], rows)
+
+
+def _csv() -> Iterator[str]:
+    yield prose(_CSV)
+    csv_rows = [
+        (_value(row.written.decode(errors="replace")), _value(list(row.cells)) if row.cells else row.reason)
+        for row in text_contract.CSV_ROWS
+    ]
+    yield table(["record", "cells in a, b and c, or the reason"], csv_rows)
+    yield prose(_CELLS)
+    cells = [(_value(row.written), _declared(row), _taken(row)) for row in text_contract.CELLS]
+    yield table(["cell", "declared", "becomes"], cells)
+
+
+def _text() -> Iterator[str]:
+    yield prose(_TEXT)
+    rows = [
+        (
+            code(row.pattern),
+            _value(row.written.decode(errors="replace")),
+            _value(dict(row.groups)) if row.groups else row.reason,
+        )
+        for row in text_contract.TEXT_ROWS
+    ]
+    yield table(["pattern", "record", "groups, or the reason"], rows)
+
+
+def _declared(row: avro_contract.Row | protobuf_contract.Row | text_contract.Row) -> str:
     options = "".join(f", {name}: {json.dumps(value).strip(chr(34))}" for name, value in row.options.items())
     return code(f"{row.declared}{options}")
 
@@ -88,7 +189,9 @@ def _value(value: object) -> str:
     return code(value)
 
 
-def _taken(row: avro_contract.Row) -> str:
+def _taken(row: avro_contract.Row | protobuf_contract.Row | text_contract.Row) -> str:
+    if row.taken is protobuf_contract.NULL:
+        return "null"
     match row.taken:
         case None:
             return "refused"

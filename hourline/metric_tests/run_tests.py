@@ -183,13 +183,13 @@ def _difference(
 
 
 def _as_json(source: Source) -> Source:
-    return source.model_copy(update={"format": RecordFormat()}) if source.format.with_schema else source
+    return source.model_copy(update={"format": RecordFormat()}) if source.format.is_binary else source
 
 
 def _within(project: Project, workspace: Path, tests: Sequence[LoadedTest]) -> Project:
     """``project`` with another workspace on this machine, and only the metrics that ``tests`` need.
 
-    Its records are JSON: a test has their members in YAML, whatever the bytes are that a schema makes of them.
+    Records of binary formats are JSON here: a test has their members in YAML, whatever bytes a schema makes of them.
     """
     named = {metric for test in tests for metric in test.metrics}
     bases = {project.base_of(name) for name in named}

@@ -76,6 +76,11 @@ class RecordFormat(Declaration):
         return next(iter(self.model_fields_set), "json")
 
     @property
+    def is_binary(self) -> bool:
+        """Whether a record is no text."""
+        return self.avro is not None or self.protobuf is not None
+
+    @property
     def with_schema(self) -> AvroFormat | ProtobufFormat | CsvFormat | TextFormat | None:
         """What is declared of a format with a schema. None: it has none."""
         return getattr(self, self.name, None)

@@ -11,7 +11,14 @@ from hourline_core.formats.schema_fields import describe_following_fields, find_
 from hourline_core.model import Source
 from hourline_core.model.decoding import decoding_of, describe_changes
 from hourline_core.model.record_format import RecordFormat
-from hourline_core.model.scratch_columns import ARRIVED, EVENT_TIME, OUTCOME, REASON, VALUE
+from hourline_core.model.scratch_columns import (
+    ARRIVED,
+    EVENT_TIME,
+    OUTCOME,
+    REASON,
+    RECORD_TIMESTAMP_TYPE,
+    VALUE,
+)
 from hourline_core.validation.validator import Validator
 from tests.support.declaration_mistakes import METRIC
 from tests.support.project_files import write_project
@@ -40,7 +47,8 @@ def test_records_are_accepted_or_rejected(format: dict[str, Any], written: str) 
 
     at = "2026-03-29T10:00:00Z"
     values = [record(at, "2.5"), record(at, ""), record(at, "x"), record("soon", "1"), None, b"", record(at, "7")]
-    found = Validator(source(format)).validate(as_table([{VALUE: value, ARRIVED: NOW} for value in values])).to_pylist()
+    rows = [{VALUE: value, ARRIVED: NOW, RECORD_TIMESTAMP_TYPE: "create"} for value in values]
+    found = Validator(source(format)).validate(as_table(rows)).to_pylist()
     assert [row[OUTCOME] for row in found] == ["accepted", *["rejected"] * 3, "tombstone", "rejected", "accepted"]
     assert [row[REASON] for row in found[1:3]] == [
         "required field 'amount' is missing or null",
