@@ -137,10 +137,21 @@ def _changes(before: Decoding, now: Decoding) -> Iterator[tuple[str | None, str]
         yield None, f"raw, which was {_text(before.raw)}, is {_text(now.raw)}"
     for setting in _OF_SOURCE:
         value, was = now.declared.get(setting), before.declared.get(setting)
-        if value != was and setting not in DERIVATIONS:
+        if value != was and setting == "format":
+            yield None, _other_format(was, value)
+        elif value != was and setting not in DERIVATIONS:
             yield None, f"{setting}, which was {_text(was)}, is {_text(value)}"
     for what in find_other_derivation(before, now):
         yield None, f"{what} is another one, which a recompute refuses"
+
+
+def _other_format(was: Any, value: Any) -> str:
+    """In words, without the texts of schemas. A format is a mapping of one; None: JSON."""
+    (old, before), (new, now) = (next(iter((one or {"json": {}}).items())) for one in (was, value))
+    if old != new:
+        return f"the format, which was {old}, is {new}"
+    keys = sorted(key.rstrip("_") for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    return f"{' and '.join(keys)} of the format {new} {'is another one' if len(keys) == 1 else 'are others'}"
 
 
 def _text(value: Any) -> str:

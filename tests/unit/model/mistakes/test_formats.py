@@ -8,7 +8,7 @@ import pytest
 from hourline import load_project
 from hourline_core.formats.schema_fields import describe_following_fields, find_unreadable
 from hourline_core.model import Source
-from hourline_core.model.decoding import decoding_of
+from hourline_core.model.decoding import decoding_of, describe_changes
 from tests.support.avro import record_schema
 from tests.support.declaration_mistakes import METRIC, mistakes
 from tests.support.project_files import write_project
@@ -133,4 +133,8 @@ def test_another_schema_is_another_decoding() -> None:
             {"name": "s", "topic": "t", "format": format, "fields": {"a": "long"}, "event_time": "a"}
         )
 
-    assert decoding_of(declared(a="long")).hash != decoding_of(declared(a="long", b="int")).hash
+    before, now = decoding_of(declared(a="long")), decoding_of(declared(a="long", b="int"))
+    assert before.hash != now.hash
+    assert describe_changes(before, now) == ["schema of the format avro is another one"]
+    json_source = Source.model_validate({"name": "s", "topic": "t", "fields": {"a": "long"}, "event_time": "a"})
+    assert describe_changes(decoding_of(json_source), now) == ["the format, which was json, is avro"]
