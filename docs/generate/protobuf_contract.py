@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum, auto
 from typing import Any, Literal
 
 Syntax = Literal["proto2", "proto3"]
@@ -27,8 +28,13 @@ class Row:
     syntax: Syntax = "proto3"
 
 
-NULL = object()
-"""What is taken as null."""
+class Null(Enum):
+    """What is taken as null."""
+
+    NULL = auto()
+
+
+NULL = Null.NULL
 
 TYPES = """
 enum Colour { NONE = 0; RED = 1; BLUE = -2; }

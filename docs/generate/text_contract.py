@@ -188,7 +188,7 @@ CSV_ROWS: tuple[CsvRow, ...] = (
 )
 
 _ACCESS = r"(?P<host>\S+) (?:-|(?P<user>\S+)) (?P<status>\d{3})"
-_NO_MATCH = "which the pattern of the format does not match"
+_NO_MATCH = "want a text that its pattern matches"
 
 TEXT_ROWS: tuple[TextRow, ...] = (
     TextRow(_ACCESS, b"10.0.0.1 ann 200", {"host": "10.0.0.1", "user": "ann", "status": "200"}),

@@ -3,6 +3,7 @@
 https://avro.apache.org/docs/1.12.0/specification/#schema-record. Only those of a reader's schema matter.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -35,6 +36,9 @@ _BITS_32, _BITS_64 = 1 << 31, 1 << 63
 
 class _UnfitError(Exception):
     pass
+
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def refuse_wrong_defaults(record: Record) -> None:
@@ -75,7 +79,7 @@ def _value(kind: RecordType, default: Any, depth: int) -> Any:  # noqa: PLR0911,
             return default
         case Primitive("float" | "double") if _is_number(default):
             return float(default)
-        case Primitive("string") | Uuid(in_bytes=False) if isinstance(default, str):
+        case Primitive("string") | Uuid(in_bytes=False) if isinstance(default, str) and not _HALF_PAIR.search(default):
             return default
         case Enum(symbols=symbols) if default in symbols:
             return default

@@ -42,6 +42,7 @@ _LOGICAL: Mapping[tuple[str, str], RecordType] = {
 _ALLOWED = f"allowed are {', '.join(_PRIMITIVES)}, record, enum, fixed, array, map, a list of them, and a name"
 _DEEPEST = 64
 _LARGEST_FIXED = 1 << 20
+_MOST_DIGITS = 1000
 
 
 class AvroSchemaError(ValueError):
@@ -211,4 +212,9 @@ def _decimal(kind: RecordType, schema: Mapping[str, Any]) -> RecordType:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not (type(precision) is int and type(scale) is int and 0 <= scale <= precision and precision > 0):
         return kind
-    return Decimal(precision, scale, kind.size if isinstance(kind, Fixed) else None)
+    if precision > _MOST_DIGITS:
+        raise AvroSchemaError(f"got a decimal with the precision {precision}, allowed are {_MOST_DIGITS}")
+    if not isinstance(kind, Fixed):
+        return Decimal(precision, scale)
+    # One that the bytes cannot hold is not valid, so it is ignored.
+    return Decimal(precision, scale, kind.size) if 10**precision <= 1 << max(8 * kind.size - 1, 0) else kind

@@ -125,6 +125,11 @@ def _mistakes_of_two(topic: str, one: Source, other: Source, where: Where) -> It
         )
     if one.branch == other.branch == OTHERWISE:
         yield f"{place(other, 'branch')}: got '{OTHERWISE}', allowed is one of a topic: {see(one, 'branch')}"
+    if one.format != other.format:
+        yield (
+            f"{place(other, 'format')}: got another one than source '{one.name}' has, allowed is the same for all "
+            f"sources of a topic, with the same schema: {see(one, 'format')}"
+        )
     if one.key_type != other.key_type:
         yield (
             f"{place(other, 'key_type')}: got '{other.key_type}', allowed is the same for all sources of a topic, "

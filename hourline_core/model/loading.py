@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
+from errno import EXDEV
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -72,6 +73,13 @@ def _metric_model(sources: Mapping[str, Source], of_user: Collection[str], docum
     """The model of a file in ``metrics``. A statement in SQL is expanded."""
     expand_sql(document, sources, of_user)
     return Rollup if "from" in document.content else Metric
+
+
+def _read_within(folder: Path, name: str) -> str:
+    """The text of the file ``name`` of ``folder``. Raises OSError and ValueError if it cannot be read."""
+    if not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise OSError(EXDEV, "it is in another folder")
+    return (folder / name).read_text("utf-8")
 
 
 def _only(model: type[Declared], declared: Mapping[str, Declaration]) -> dict[str, Declared]:
@@ -167,11 +175,10 @@ class _Loading:
         """The model of a file in ``sources``. Files of schemas are put in the place of their names."""
 
         def read(name: str, path: KeyPath) -> str:
-            file = self.root / SCHEMAS_FOLDER / name
             try:
-                return file.read_text("utf-8")
+                return _read_within(self.root / SCHEMAS_FOLDER, name)
             except (OSError, ValueError) as error:
-                why = "is no text in UTF-8" if isinstance(error, ValueError) else error.strerror
+                why = "it is no text in UTF-8" if isinstance(error, ValueError) else error.strerror
                 names = sorted(one.name for one in (self.root / SCHEMAS_FOLDER).glob("*") if one.is_file())
                 there = f"there are {', '.join(names)}" if names else "it has no file"
                 place = ("format", *path)

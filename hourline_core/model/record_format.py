@@ -83,7 +83,7 @@ class RecordFormat(Declaration):
     @property
     def with_schema(self) -> AvroFormat | ProtobufFormat | CsvFormat | TextFormat | None:
         """What is declared of a format with a schema. None: it has none."""
-        return getattr(self, self.name, None)
+        return None if self.name == "json" else getattr(self, self.name)
 
     @property
     def uses_registry(self) -> bool:
@@ -123,7 +123,7 @@ class RecordFormat(Declaration):
 def _format(value: Any) -> Any:
     if value == "json":
         return RecordFormat()
-    if isinstance(value, RecordFormat) or (isinstance(value, dict) and len(value) == 1):
+    if isinstance(value, RecordFormat) or (isinstance(value, dict) and len(value) == 1 and None not in value.values()):
         return value
     names = ", ".join(RecordFormat.model_fields)
     allowed = f"allowed are json, or a mapping of one of {names}, such as avro: {{schema: orders.avsc}}"

@@ -115,8 +115,11 @@ def pauses_of_partition_sql(source: Source, sequence: int, now: datetime, topic_
         ) AS silence"""
 
 
-_PATTERN = r"regexp_replace(regexp_replace(reason, 'got .*, want', 'got …, want'), '[0-9]+', '#', 'g')"
-"""The reasons of one fault differ in the values that they quote."""
+_VALUES = r"regexp_replace(reason, 'got .*, want', 'got …, want', 's')"
+_NAMES = r"'\[''[^'']*''\]', '[…]', 'g'"
+_GUIDS = r"'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', '#', 'g'"
+_PATTERN = f"regexp_replace(regexp_replace(regexp_replace({_VALUES}, {_NAMES}), {_GUIDS}), '[0-9]+', '#', 'g')"
+"""The reasons of one fault differ in the values, names of maps and ids of schemas that they quote."""
 
 
 def reasons_sql(source: Source, first: int, last: int, most: int) -> str:

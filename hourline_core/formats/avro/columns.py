@@ -40,6 +40,8 @@ _PADDING = 16
 """Bytes behind the last record, so that a number may be looked for at its end."""
 _DEEPEST = 8
 """The number of levels of records within each other that are read here."""
+_LONGEST_DECIMAL = 38
+"""The number of digits of a decimal that Arrow holds."""
 _LONGEST_ARRAY = 64
 """The number of elements of an array that are read here."""
 _INTEGER_BITS = {"int": 32, "long": 64}
@@ -202,7 +204,10 @@ def _reader_of_record(record: Record, reading: Reading | None, levels: int) -> _
 
 
 def _reader_of_array(element: RecordType, reading: Reading | None, levels: int) -> _Read | None:
-    if not levels or not (reading is None or isinstance(reading.tree, ArrayType)):
+    if not (reading is None or isinstance(reading.tree, ArrayType)):
+        return None
+    # Each element of an array is a step of its own. Those of arrays within arrays would be thousands.
+    if levels < _DEEPEST or not _takes_bytes(element):
         return None
     read_element = _reader_of(element, reading.parts[0][1] if reading else None, levels - 1)
     if read_element is None:
@@ -229,6 +234,13 @@ def _reader_of_array(element: RecordType, reading: Reading | None, levels: int) 
     return read
 
 
+def _takes_bytes(kind: RecordType) -> bool:
+    """Whether each value of ``kind`` surely takes bytes."""
+    if isinstance(kind, Record):
+        return any(not isinstance(member.type, Record) and _takes_bytes(member.type) for member in kind.members)
+    return not isinstance(kind, Constant) and kind != Primitive("null")
+
+
 def _reader_of_scalar(kind: RecordType, reading: Reading | None) -> _Read | None:  # noqa: PLR0911 (a table of types)
     tree, encoding = (reading.tree, reading.encoding) if reading else (None, "iso")
     match kind, tree:
@@ -250,7 +262,7 @@ def _reader_of_scalar(kind: RecordType, reading: Reading | None) -> _Read | None
             return _read_dates
         case Timestamp("millis" | "micros" as unit, local=False), (ScalarType("timestamp") | None):
             return _reader_of_moments(unit) if encoding == "iso" else None
-        case Decimal(precision, scale, size=None), (DecimalType() | None):
+        case Decimal(precision, scale, size=None), (DecimalType() | None) if precision <= _LONGEST_DECIMAL:
             return _reader_of_decimals(kind) if tree in (DecimalType(precision, scale), None) else None
     return None
 

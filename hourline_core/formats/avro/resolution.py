@@ -11,6 +11,7 @@ from hourline_core.model.record_types import (
     Constant,
     Map,
     Member,
+    Primitive,
     Record,
     RecordType,
     Union,
@@ -63,6 +64,9 @@ class _Resolving:
                 return self.record(writer, other)
             case Array(element), Array(other_element):
                 return Array(self._resolve(element, other_element))
+            case Primitive("bytes" | "string"), Primitive("bytes" | "string") as other:
+                # Both are written in the same way, and are promoted to each other.
+                return other
             case Map(value), Map(other_value):
                 return Map(self._resolve(value, other_value))
         return writer

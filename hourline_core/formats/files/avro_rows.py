@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from hourline_core.errors import UsageError
-from hourline_core.formats.avro.binary import Cursor, MalformedError, Readers, read_long
+from hourline_core.formats.avro.binary import MOST_WITHOUT_BYTES, Cursor, MalformedError, Readers, read_long
 from hourline_core.formats.conversion import json_value
 from hourline_core.formats.files.data_file import DataFile
 from hourline_core.model.avro_schema import AvroSchemaError, parse_avro
@@ -51,13 +51,19 @@ class AvroRows:
             header = reading.header()
             read = Readers().of(header.record)
             for count, packed in reading.blocks():
-                cursor = Cursor(reading.unpack(packed))
+                cursor, without_bytes = Cursor(reading.unpack(packed)), 0
                 for _ in range(count):
                     row += 1
+                    cursor = Cursor(cursor.data, cursor.place)
+                    begin = cursor.place
                     try:
                         value = read(cursor)
                     except MalformedError as fault:
                         raise UsageError(f"{self._file}: record {row}: {fault.reason()}") from None
+                    without_bytes += cursor.place == begin
+                    if without_bytes > MOST_WITHOUT_BYTES:
+                        most = f"allowed are {MOST_WITHOUT_BYTES} records without bytes"
+                        raise UsageError(f"{self._file}: record {row} has no bytes; {most} in a block")
                     yield row, msgspec.json.encode(json_value(header.record, value, refuses=False))
                 if cursor.place < len(cursor.data):
                     raise UsageError(f"{self._file} is not a valid Avro file: a block has more bytes than records")
@@ -144,7 +150,7 @@ class _Reading:
 
 def _unpack_deflated(packed: bytes) -> bytes:
     unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
-    unpacked = unpacking.decompress(packed)
+    unpacked = unpacking.decompress(packed, _LARGEST)
     # Some writers, fastavro among them, leave bytes of zlib's checksum behind it.
     if not unpacking.eof:
         raise ValueError("it ends early")
@@ -169,8 +175,21 @@ def _unpack_snappy(packed: bytes) -> bytes:
 
 def _unpack_zstandard(packed: bytes) -> bytes:
     with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
-        unpacked: bytes = stream.read()
+        unpacked: bytes = stream.read(_LARGEST + 1)
+    if len(unpacked) > _LARGEST:
+        raise ValueError(f"it has more than {_LARGEST} bytes")
     return unpacked
+
+
+def _unpacker(decompressor: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]) -> Callable[[bytes], bytes]:
+    def unpack(packed: bytes) -> bytes:
+        unpacking = decompressor()
+        unpacked: bytes = unpacking.decompress(packed, _LARGEST)
+        if not unpacking.eof:
+            raise ValueError(f"it ends early, or has more than {_LARGEST} bytes")
+        return unpacked
+
+    return unpack
 
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
@@ -178,7 +197,7 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "deflate": _unpack_deflated,
     "snappy": _unpack_snappy,
     "zstandard": _unpack_zstandard,
-    "bzip2": bz2.decompress,
-    "xz": lzma.decompress,
+    "bzip2": _unpacker(bz2.BZ2Decompressor),
+    "xz": _unpacker(lzma.LZMADecompressor),
 }
 """By the name of a codec, what unpacks a block."""

@@ -77,7 +77,8 @@ class Readers:
         read_key, read_value = (self._of_value(field.message_type.fields_by_name[name]) for name in ("key", "value"))
 
         def read(entries: Any) -> dict[str, Any]:
-            return {_text_of_key(read_key(key)): read_value(entries[key]) for key in entries}
+            # Google's library gives them in another order in each process.
+            return {_text_of_key(read_key(key)): read_value(entries[key]) for key in sorted(entries)}
 
         return read
 

@@ -40,10 +40,15 @@ class KnownSchemas:
     def _read(self, schema_id: SchemaId) -> WrittenSchema | None:
         try:
             stored = json.loads(self._file(schema_id).read_text("utf-8"))
-            return WrittenSchema(
-                schema_id, stored["kind"], stored["text"], stored["references"], tuple(stored["subjects"])
-            )
-        except (OSError, ValueError, KeyError, TypeError):  # It is not there, or somebody has changed it.
+            text, references = str(stored["text"]), {str(name): str(of) for name, of in stored["references"].items()}
+            return WrittenSchema(schema_id, str(stored["kind"]), text, references, tuple(map(str, stored["subjects"])))
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ):  # It is not there, or somebody has changed it.
             return None
 
     def _write(self, schema: WrittenSchema) -> None:

@@ -42,7 +42,7 @@ class TextDecoder:
         texts, reasons = record_texts(values)
         found = pc.extract_regex(texts, self._pattern)
         for place in pc.indices_nonzero(pc.and_(texts.is_valid(), found.is_null())).to_pylist():
-            reasons[place] = f'got "{_shorten(texts[place].as_py())}", which the pattern of the format does not match'
+            reasons[place] = f'got "{_shorten(texts[place].as_py())}", want a text that its pattern matches'
         cells = {}
         for name in self._read:
             group = pc.struct_field(found, name)

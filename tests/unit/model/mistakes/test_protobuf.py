@@ -124,7 +124,7 @@ def load(folder: Path, files: dict[str, str | bytes]) -> Project:
         (
             {"schemas/shop.proto": b"\xff"},
             source_of(),
-            "4: format.protobuf.schema: got the schema 'shop.proto', which cannot be read: is no text in UTF-8; allowed is "
+            "4: format.protobuf.schema: got the schema 'shop.proto', which cannot be read: it is no text in UTF-8; allowed is "
             "the name of a file in the folder schemas (there are shop.proto), or a schema itself",
         ),
         (
