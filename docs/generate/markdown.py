@@ -23,7 +23,9 @@ def heading(level: int, text: str) -> str:
 def prose(text: str | None) -> str:
     """A docstring as paragraphs of Markdown: wrapped, and double backquotes made single."""
     paragraphs = inspect.cleandoc(text or "").replace("``", "`").split("\n\n")
-    return "\n\n".join(textwrap.fill(" ".join(paragraph.split()), _WIDTH) for paragraph in paragraphs)
+    # The address of a link has hyphens.
+    wrapper = textwrap.TextWrapper(_WIDTH, break_on_hyphens=False)
+    return "\n\n".join(wrapper.fill(" ".join(paragraph.split())) for paragraph in paragraphs)
 
 
 def first_sentence(text: str | None) -> str:
