@@ -42,7 +42,7 @@ from hourline_core.model.upsert import Upsert
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
 file in `metrics/`. A lookup is a file in `lookups/`. A test of metrics is a file in `tests/`. A measure of your own is
-a file in `measures/` or `folds/`.
+a file in `measures/` or `folds/`. Schemas of Avro and Protobuf are files in `schemas/`.
 [Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
 `hourline schema` prints JSON Schemas of these files for editors.
 """
@@ -101,6 +101,9 @@ _WORDS: list[tuple[Any, str]] = [
     (Path, "path"),
     (Any, "any value"),
 ]
+_REQUIRED = {"name": "the file's name", "fields": "those of the format; required with `json`"}
+"""What keys that the models require have, where a declaration may leave them out."""
+
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -191,7 +194,7 @@ def _type(hint: Any) -> str:
 
 def _default(name: str, field: FieldInfo) -> str:
     if field.is_required():
-        return "the file's name" if name == "name" else "required"
+        return _REQUIRED.get(name, "required")
     match field.get_default(call_default_factory=True):
         case None | {} | [] | ():
             words = "none"

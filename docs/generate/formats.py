@@ -1,8 +1,9 @@
 """The page of formats: what the records of a source may be, beside JSON."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
+from typing import Any
 
 from docs.generate import avro_contract, protobuf_contract, registry_contract, text_contract
 from docs.generate.markdown import code, heading, prose, table
@@ -21,7 +22,7 @@ recompute decodes the records anew.
 _AVRO = """
 `format: {avro: {schema: orders.avsc}}` declares records in Avro's
 [binary encoding](https://avro.apache.org/docs/1.12.0/specification/#binary-encoding). `orders.avsc` is a file in the
-folder `schemas` of the project. The schema itself may stand there, too, as JSON. It is that of a record.
+folder `schemas` of the project. You can also write the schema inline, as JSON. Its top type must be `record`.
 
 If `fields` are left out, they follow from the schema, and `hourline check` shows them. Declare them to give them other
 names (`key` is the name in the schema) or types, or to read a few of them only.
@@ -43,34 +44,42 @@ bytes within the value at byte 48`. All members are read, also those that are no
 times, the last value counts.
 
 A logical type that is not valid or not known is ignored, as Avro wants it. A text of a `uuid` becomes lower case.
+
+A `local-timestamp` follows as a text. To use it as the event time, name its zone:
+`event_time: {{expression: at, encoding: local, zone: Europe/Berlin}}`.
 """
 
 
 _REGISTRY = """
 With `format: {avro: {schema: orders.avsc, registry: true}}`, each record names the schema that it was written by: by
-0x00 and an id of 4 bytes in front of its value, or by the header `__value_schema_id`. `schema` is then what it is
-read as. So producers may write by a newer or an older schema. [The guide](../guides/schema-registry.md) says how to
-connect to the registry, and what happens while it is away.
+0x00 and an id of 4 bytes in front of its value, or by the header `__value_schema_id`. `schema` is the schema that
+records are mapped to. So producers may write by a newer or an older schema.
+[The guide](../guides/schema-registry.md) says how to connect to the registry, and what happens while it is away.
 """
 
 _PROTOBUF = """
 `format: {protobuf: {schema: shop.proto, message: shop.Order}}` declares records that are messages of
 [Protobuf](https://protobuf.dev/programming-guides/encoding/). `shop.proto` is a file in the folder `schemas`, and may
-import others of that folder, and Google's. The text may stand there, too. `message` may be left out if the file has
-one message alone. Fields follow from it as they do from a schema of Avro. It needs the extra `hourline[protobuf]`,
-which is part of `hourline[engine]`.
+import others of that folder, and Google's. You can also write its text inline. `message` may be left out if this file
+declares one message at its top. Imported files do not count. Fields follow from the message as they do from a schema
+of Avro. It needs the extra `hourline[protobuf]`, which is part of `hourline[engine]`.
 
-Bytes are refused that are no message, in declared members and in others: those that end early, texts that are not
-UTF-8, a member in another encoding than that of its type, more than 100 messages within each other, a number beyond
-its type, and a `required` member that is missing. Members that the schema does not know are passed over, since
-producers may be newer. A member without presence that is not set has its default, as Protobuf says. One with presence
-is null.
+A record is rejected if its bytes end early, if a text is not UTF-8, or if a member has another encoding than that of
+its type. It is also rejected if a number is beyond its type, if a `required` member is missing, or if more than 100
+messages are within each other. A member that is no field is checked for its encoding, too. If it belongs to the
+message itself, the range of a number is not checked, and in proto2 neither is UTF-8.
+
+Members that the schema does not know are passed over, since producers may be newer. A member without presence that is
+not set has its default, as Protobuf says. One with presence is null. A message with only default values has no bytes,
+and is rejected as "empty value".
 """
 
 _CSV = """
 `format: {csv: {columns: [order_id, at, amount], delimiter: ";"}}` declares records that are one row of CSV each ([RFC
-4180](https://www.rfc-editor.org/rfc/rfc4180)). One line end may follow. Fields are columns, by name or by `key`.
-Without `fields`, all columns are `string`. An empty cell without quotes is null, and so is one that is `null_text`.
+4180](https://www.rfc-editor.org/rfc/rfc4180)). One line end may follow. There is no header: a record with the column
+names is read as a row. Fields are columns, by name or by `key`. A column whose name is no field name, such as
+`order id`, needs `fields` with `key`. Without `fields`, all columns are `string`. An empty cell without quotes is null,
+and so is one that is `null_text`.
 """
 
 _TEXT = r"""
@@ -78,18 +87,36 @@ _TEXT = r"""
 expression takes the fields: each named group is one. The whole text must match; one line end at its end is left out.
 The expression is one of [RE2](https://github.com/google/re2/wiki/Syntax), whose time grows with the length of the
 text alone. A group that is empty, or took no part, is null. Without `fields`, all groups are `string`.
+
+RE2 has no look-ahead, no look-behind and no back-references. `\d`, `\w` and `\s` match ASCII only. The end of the text
+is `\z`, not `\Z`. An unnamed group `(…)` is refused: write `(?:…)`.
 """
 
 _CELLS = """
-Cells of CSV and groups of a text become values of a declared type by these rules, which are also those of an imported
-CSV file.
+Cells of CSV and groups of a text become values of a declared type by the
+[rules of an imported CSV file](../guides/import-and-replay.md#csv). Numbers are written as in JSON: without a plus
+sign, without blanks and without leading zeros. A `decimal` and an epoch may have leading zeros. A `decimal` has no
+exponent. These rows are examples.
 """
 
 _IMPORTED = """
 A file that is imported has a format of its own: CSV, JSON lines, Parquet or Avro, whatever the `format` of the source
-is. Its rows become fields by the rules of [JSON](types.md), or of CSV. `hourline replay` sends JSON, and refuses a
-source of another format. Tests of metrics give the events of Avro and Protobuf as YAML.
+is. Its rows become fields by the rules of [JSON](types.md), or of CSV. So a file may have values that the format of the
+source would reject, such as a double for a `decimal`. An imported CSV file has a header, commas and `--null-text`,
+whatever the source declares.
+
+`hourline replay` sends JSON, and refuses a source of another format.
+[Tests of metrics](../guides/test-metrics.md#write-a-test) give the events of Avro and Protobuf as YAML.
 """
+
+_WITHOUT = {
+    "`decimal` with more than 38 digits": "none: declare it as `json`, or as a `decimal` of fewer digits",
+    "`duration`": "none: declare it as `json`",
+    "`null`": "none: it is always null",
+    "`google.protobuf.Duration`": "none: declare it as `string` or `json`",
+    "`google.protobuf.Any`": "none: it cannot be a field",
+}
+"""What is said of types from which no field follows."""
 
 
 def page() -> str:
@@ -115,10 +142,7 @@ def page() -> str:
 
 def _avro() -> Iterator[str]:
     yield prose(_AVRO)
-    following = [
-        (words, code(kind) if kind else "none: it cannot be a field") for words, _, kind in avro_contract.FOLLOWING
-    ]
-    yield table(["Avro", "field that follows"], following)
+    yield _following("Avro", avro_contract.FOLLOWING)
     yield heading(3, "What is rejected")
     yield _AVRO_RULES.strip()
     yield heading(3, "What each type takes")
@@ -141,19 +165,23 @@ def _registry() -> Iterator[str]:
 
 def _protobuf() -> Iterator[str]:
     yield prose(_PROTOBUF)
-    none = "none: it cannot be a field"
-    following = [(words, code(kind) if kind else none) for words, _, kind in protobuf_contract.FOLLOWING]
-    yield table(["Protobuf", "field that follows"], following)
+    yield _following("Protobuf", protobuf_contract.FOLLOWING)
     rows = [
-        (row.protobuf, code(" ".join(row.value.split())), _declared(row), _taken(row)) for row in protobuf_contract.ROWS
+        (row.protobuf, code(row.value) if row.value else "nothing set", _declared(row), _taken(row))
+        for row in protobuf_contract.ROWS
     ]
     yield table(["Protobuf", "value", "declared", "becomes"], rows)
+
+
+def _following(format: str, following: Iterable[tuple[str, Any, str | None]]) -> str:
+    rows = [(words, code(kind) if kind else _WITHOUT[words]) for words, _, kind in following]
+    return table([format, "field that follows, for example"], rows)
 
 
 def _csv() -> Iterator[str]:
     yield prose(_CSV)
     csv_rows = [
-        (_value(row.written.decode(errors="replace")), _value(list(row.cells)) if row.cells else row.reason)
+        (_value(row.written.decode(errors="replace")), _value(list(row.cells)) if row.cells else _reason(row.reason))
         for row in text_contract.CSV_ROWS
     ]
     yield table(["record", "cells in a, b and c, or the reason"], csv_rows)
@@ -168,7 +196,7 @@ def _text() -> Iterator[str]:
         (
             code(row.pattern),
             _value(row.written.decode(errors="replace")),
-            _value(dict(row.groups)) if row.groups else row.reason,
+            _value(dict(row.groups)) if row.groups else _reason(row.reason),
         )
         for row in text_contract.TEXT_ROWS
     ]
@@ -185,8 +213,13 @@ def _value(value: object) -> str:
         case bytes():
             return code("0x" + value.hex())
         case str() | bool() | list() | dict():
-            return code(json.dumps(value, ensure_ascii=False))
+            # Nobody sees a byte order mark.
+            return code(json.dumps(value, ensure_ascii=False).replace("\ufeff", "\\ufeff"))
     return code(value)
+
+
+def _reason(reason: str) -> str:
+    return reason.replace("\n", "\\n")
 
 
 def _taken(row: avro_contract.Row | protobuf_contract.Row | text_contract.Row) -> str:

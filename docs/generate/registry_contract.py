@@ -60,7 +60,7 @@ ROWS = (
     Row("a type in the place of a union with null", (_N,), (_member("n", ["null", "int"]),), {"n": 1}, {"n": 1}),
     Row("a union with null in the place of a type", (_member("n", ["null", "int"]),), (_N,), {"n": None}, {"n": None}),
     Row(
-        "a symbol of an enum that that of the source lacks",
+        "an enum symbol that the declared schema does not have",
         (_member("n", {"type": "enum", "name": "E", "symbols": ["A", "B"]}),),
         (_member("n", {"type": "enum", "name": "E", "symbols": ["A"]}),),
         {"n": "B"},

@@ -55,7 +55,7 @@ def replay(
     ] = False,
 ) -> None:
     """Send a file's events to Kafka, once per run. They go to the topic of the source. The command waits until
-    Kafka has stored them.
+    Kafka has stored them. It sends JSON, so it refuses a source of another format.
     """
     declared = load(project, workspace)
     reader = declared.sources[require_known("source", source, list(declared.sources))]

@@ -39,10 +39,12 @@ class CsvFormat(Declaration):
     """One row of CSV, as RFC 4180 has it, with at most one line end behind it."""
 
     columns: Annotated[tuple[str, ...], pydantic.Field(min_length=1), AfterValidator(_columns)]
-    """The names of the columns, in the order of the cells. Each record has a cell for each of them."""
+    """The names of the columns, in the order of the cells. Each record has a cell for each of them. A column whose
+    name is no field name needs `fields` with `key`.
+    """
 
     delimiter: Annotated[str, AfterValidator(_delimiter)] = ","
-    """The character between two cells."""
+    """The character between two cells, which is one of ASCII. A tab is `"\\t"`, in double quotes."""
 
     null_text: str | None = None
     """A text that stands for null where it is a whole cell, with or without quotes, such as `NA`. An empty cell without

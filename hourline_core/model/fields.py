@@ -44,7 +44,8 @@ class Field(Declaration):
     type: FieldType
     """The type: `string`, `int`, `long`, `float`, `double`, `boolean`, `decimal(p,s)`, `timestamp`, `date`, or `json`,
     which keeps any value as its text. Nested types are written as in Spark, such as `struct<lat: double>`,
-    `array<string>` or `map<string, double>`. [Types](types.md) says which values each of them takes.
+    `array<string>` or `map<string, double>`. [Types](types.md) says which values of JSON each of them takes, and
+    [Formats](formats.md#what-each-type-takes) those of other formats.
     """
 
     required: bool = False
@@ -54,9 +55,10 @@ class Field(Declaration):
     """The field's name in the event, if it differs. A declared name has letters, digits and `_` only."""
 
     encoding: Literal["iso", "local", "epoch_seconds", "epoch_milliseconds"] = "iso"
-    """How a `timestamp` is read. `iso`: ISO 8601 text with an offset or Z. `local`: ISO 8601 text without an offset, in
-    `zone`. `epoch_seconds` and `epoch_milliseconds`: a number since 1970 in UTC. Texts need seconds. All of them become
-    UTC. A `date` is read as `2013-01-05`. A time of day is a `string`.
+    """How a `timestamp` is read. `iso`: ISO 8601 text with an offset or Z, or a timestamp of Avro or Protobuf. `local`:
+    ISO 8601 text without an offset, or a local timestamp of Avro, in `zone`. `epoch_seconds` and `epoch_milliseconds`:
+    a plain number since 1970 in UTC, without a logical type. Texts need seconds. All of them become UTC. A `date`
+    is read as `2013-01-05`. A time of day is a `string`.
     """
 
     zone: Zone | None = None

@@ -41,8 +41,8 @@ class ProtobufFormat(Declaration):
     """
 
     message: str | None = None
-    """The full name of the message that a record is, such as `shop.Order`. It may be left out if the schema has one
-    message at its top.
+    """The full name of the message that a record is, such as `shop.Order`. It may be left out if this file declares
+    one message at its top. Imported files do not count.
     """
 
     _compiled: bytes = pydantic.PrivateAttr(b"")

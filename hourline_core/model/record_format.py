@@ -35,7 +35,8 @@ class AvroFormat(Declaration):
 
     registry: bool = False
     """Whether each record names the schema that it was written by, which the schema registry of `hourline.yaml` has:
-    by its id in front of the value, or in the header `__value_schema_id`. `schema` is then what it is read as.
+    by its id in front of the value, or in the header `__value_schema_id`. `schema` is the schema that records are
+    mapped to.
     """
 
     @model_validator(mode="after")
@@ -54,7 +55,7 @@ class AvroFormat(Declaration):
 
 
 class RecordFormat(Declaration):
-    """The format of a record's value. None of the keys: one JSON object."""
+    """The format of a record's value: either `json`, or a mapping with exactly one of these keys."""
 
     avro: AvroFormat | None = None
     """Avro's binary encoding of one record, without anything in front of it but the id of a registry's schema."""

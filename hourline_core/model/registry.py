@@ -48,7 +48,7 @@ class RegistrySettings(Declaration):
 
     ca: Path | None = None
     """A file with the certificates that its own is verified with, as PEM, relative to the project. Without it, those
-    of the usual authorities.
+    of public authorities.
     """
 
     @model_validator(mode="after")
