@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hourline_core.errors import TableError
 from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.lookups.convert_column import convert_column
 from hourline_core.lookups.rows import refuse_missing
 from hourline_core.model.lookup import Lookup
 from hourline_core.runtime.call_within import MOST_ABANDONED, AbandonedError, call_within
@@ -124,7 +125,7 @@ def _read(lookup: Lookup) -> pa.Table:
         )
         rows = _query(cursor, f"SELECT {selected} FROM {table} LIMIT {lookup.most_rows + 1}")
         connection.rollback()
-    return pa.table({column: _convert(lookup, column, types[column], rows[column]) for column in types})
+    return pa.table({lookup.names_in_table[name]: _convert(lookup, name, types, rows) for name in lookup.columns})
 
 
 def split_url(address: str) -> tuple[str, str]:
@@ -168,14 +169,16 @@ def _find_types(lookup: Lookup, there: pa.Table) -> Mapping[str, str]:
     return types
 
 
-def _convert(lookup: Lookup, named: str, kind: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    if kind != "numeric":
-        return values
-    declared = next(of for name, of in lookup.columns.items() if lookup.names_in_table[name] == named)
+def _convert(lookup: Lookup, name: str, types: Mapping[str, str], rows: pa.Table) -> pa.ChunkedArray:
+    named, declared = lookup.names_in_table[name], lookup.columns[name]
+    if types[named] != "numeric":
+        return rows[named]
     to = arrow_type(declared.tree)
-    try:
-        return values.cast(to if pa.types.is_decimal(to) else pa.decimal128(38, NUMERIC_DIGITS))
-    except pa.ArrowInvalid as error:
-        raise TableError(
-            f"column '{named}' of {lookup.table} has a value that is no {declared.type}: {error}"
-        ) from error
+
+    def convert(values: pa.ChunkedArray) -> pa.ChunkedArray:
+        try:
+            return values.cast(to if pa.types.is_decimal(to) else pa.decimal128(38, NUMERIC_DIGITS))
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"a value that is no {declared.type}: {error}; mend the row") from error
+
+    return convert_column(lookup, name, rows, convert)

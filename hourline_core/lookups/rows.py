@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 
 from hourline_core.errors import TableError, did_you_mean
 from hourline_core.formats.arrow_types import arrow_type
+from hourline_core.lookups.convert_column import convert_column
 from hourline_core.lookups.limited_memory import ROWS_AT_ONCE, limited_database, map_rows, scan, working_folder
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.scratch_columns import SCRATCH_PREFIX
@@ -64,7 +65,7 @@ def take_rows(lookup: Lookup, read: Iterable[pa.Table], workspace: Path) -> Look
         database.execute(f"CREATE TABLE found AS SELECT *, 0::BIGINT AS {_PLACE} FROM part")
         count = 0
         for part in read:
-            columns = {name: _cast(lookup, name, part[of]) for name, of in lookup.names_in_table.items()}
+            columns = {name: _cast(lookup, name, part) for name in lookup.columns}
             has_key = np.ones(part.num_rows, np.bool_)
             for name in lookup.key:
                 has_key &= columns[name].is_valid().to_numpy()
@@ -118,11 +119,11 @@ def _bits(column: pa.ChunkedArray) -> pa.Array:
     return whole.view(f"int{whole.type.bit_width}") if pa.types.is_floating(whole.type) else whole
 
 
-def _cast(lookup: Lookup, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values as declared. Nothing is rounded, and no time without a zone is taken for one in UTC."""
-    declared, there = lookup.columns[name], values.type
+def _cast(lookup: Lookup, name: str, part: pa.Table) -> pa.ChunkedArray:
+    """The values of a column as declared. Nothing is rounded, and no time without a zone is taken for one in UTC."""
+    declared, there = lookup.columns[name], part[lookup.names_in_table[name]].type
     if pa.types.is_dictionary(there):
-        values, there = values.cast(there.value_type), there.value_type
+        there = there.value_type
     to = arrow_type(declared.tree)
     suits = {
         "integer": pa.types.is_integer(there) or pa.types.is_decimal(there) or pa.types.is_floating(there),
@@ -133,20 +134,27 @@ def _cast(lookup: Lookup, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray
         "date": pa.types.is_date(there),
         "timestamp": pa.types.is_timestamp(there) and there.tz is not None,
     }[_group(to)]
-    place = f"column '{lookup.names_in_table[name]}' of {lookup.table}"
     if not suits and not pa.types.is_null(there):
         without = pa.types.is_timestamp(there) and there.tz is None
         hint = "; a time needs a zone" if without and _group(to) == "timestamp" else ""
-        raise TableError(f"{place} is of type {there}, and declared as {declared.type}{hint}: declare another type")
+        raise TableError(
+            f"column '{lookup.names_in_table[name]}' of {lookup.table} is of type {there}, and declared as "
+            f"{declared.type}{hint}: declare another type"
+        )
+    return convert_column(lookup, name, part, lambda values: _convert(values.cast(there), to, declared.type))
+
+
+def _convert(values: pa.ChunkedArray, to: pa.DataType, declared: str) -> pa.ChunkedArray:
+    """The values as they are ``declared``. Raises ValueError with what they are instead."""
     try:
         cast = values.cast(to)
         cast.validate(full=True)  # Arrow and Parquet take any bytes as a text, and DuckDB fails on those.
     except pa.ArrowInvalid as error:
-        raise TableError(f"{place} has a value that is no {declared.type}: {error}; mend the row") from error
+        raise ValueError(f"a value that is no {declared}: {error}; mend the row") from error
     if not _is_within_calendar(cast):
-        raise TableError(
-            f"{place} has a {declared.type} outside of the years 1 to 9999, which are allowed: mend the row, or use "
-            "null for a bound that never comes"
+        raise ValueError(
+            f"a {declared} outside of the years 1 to 9999, which are allowed: mend the row, or use null for a bound "
+            "that never comes"
         )
     return cast
 

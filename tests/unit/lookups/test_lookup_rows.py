@@ -33,6 +33,8 @@ PRICE = Lookup.model_validate(
 )
 LATEST = PRICE.model_copy(update={"valid_from": None, "valid_to": None})
 
+NARROW = Lookup.model_validate({"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": "string", "v": "int"}})
+
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
 FIRST_MOMENT, LAST_MOMENT = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
@@ -140,6 +142,30 @@ def test_a_value_of_another_type_is_refused(declared: str, values: pa.Array, wor
     with pytest.raises(TableError, match=r"column 'v' of x\.parquet") as refused:
         take(lookup, pa.table({"k": ["a"] * len(values), "v": values}))
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_the_first_row_with_a_value_that_is_refused_is_named(place: int) -> None:
+    keys, values = ["d", None, "b", "a", "e"], [7, None, -7, 0, 2**31 - 1]
+    refused = [*values[:place], *[1 << 40] * (5 - place)]
+    first = repr(keys[place]) if keys[place] else "null"
+    with pytest.raises(TableError, match=rf"column 'v' of x\.parquet, in the row of k {first}, has a value that is no"):
+        take(NARROW, pa.table({"k": keys[:2], "v": values[:2]}), pa.table({"k": keys, "v": refused}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "shown"),
+    [
+        ("string", NO_TEXT, r"b'\xff\xfe'"),
+        ("date", pa.array([LAST_DAY + 1], pa.int32()).cast(pa.date32()), "10000-01-01"),
+        ("int", pa.array([1 << 40]).dictionary_encode(), "1099511627776"),
+    ],
+)
+def test_a_key_that_is_refused_is_shown_as_far_as_it_can_be(kind: str, values: pa.Array, shown: str) -> None:
+    lookup = Lookup.model_validate({"name": "x", "table": "x.parquet", "key": "k", "columns": {"k": kind}})
+    with pytest.raises(TableError) as refused:
+        take(lookup, pa.table({"k": values}))
+    assert f"column 'k' of x.parquet, in the row of k {shown}, has a " in str(refused.value)
 
 
 def test_all_days_and_times_of_events_are_taken() -> None:

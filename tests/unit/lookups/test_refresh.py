@@ -121,6 +121,16 @@ def test_a_table_that_cannot_be_used_leaves_the_version_before(
     assert words in "".join(find_unusable(project))
 
 
+@pytest.mark.parametrize("write", [write_parquet, write_delta, write_duckdb])
+def test_a_value_that_does_not_fit_is_told_with_its_row(
+    write: Callable[[Path], Mapping[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLANES[1], "seats", 1 << 40)
+    problem = refresh_plane(declare(tmp_path, **write(tmp_path))).problem or ""
+    assert "column 'seats' of " in problem
+    assert ", in the row of tail 'N2', has a value that is no int: " in problem
+
+
 def test_a_workspace_without_space_leaves_the_version_before(tmp_path: Path) -> None:
     project = declare(tmp_path, **write_csv(tmp_path))
     before = refresh_plane(project)
