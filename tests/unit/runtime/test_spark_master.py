@@ -1,8 +1,10 @@
-"""What a session makes of the master of the settings, and what it says of executors that are not like the driver."""
+"""What a session makes of the settings, and what it says of executors that are not like the driver."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from hourline_core.errors import SetupError
 from hourline_core.model import Project, Settings
@@ -41,3 +43,24 @@ def test_a_workspace_that_spark_takes_for_two_folders_is_refused(tmp_path: Path)
         SetupError, match=r"Spark takes .*a,b/\.hourline for several folders, because of ','; choose anoth"
     ):
         spark_session(project, "test")
+
+
+@pytest.mark.parametrize(
+    ("declared", "memory"),
+    [
+        ({}, None),
+        ({"worker_memory": "2g"}, "2g"),
+        ({"worker_memory": "2g", "config": {"spark.executorEnv.HOURLINE_WORKER_MEMORY": "3g"}}, "3g"),
+    ],
+)
+@pytest.mark.parametrize("master", ["local[2]", "spark://spark.example.org:7077"])
+def test_the_memory_of_workers_is_in_the_environment_of_executors(
+    master: str, declared: dict[str, Any], memory: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda builder: dict(builder._options))
+    monkeypatch.setattr("hourline_core.runtime.spark.look_up_classes_once", lambda spark: None)
+    monkeypatch.setattr("hourline_core.runtime.spark.register_attempt", lambda spark: None)
+    settings = Settings.model_validate({"spark": {"master": master, **declared}})
+    session = spark_session(Project(tmp_path, settings, {}, {}), "test", runs_tasks=False)
+    config = cast("dict[str, str]", session)
+    assert config.get("spark.executorEnv.HOURLINE_WORKER_MEMORY") == memory
