@@ -214,6 +214,7 @@ def test_tests_are_chosen_by_name(tmp_path: Path) -> None:
     [
         ("join: {left: clicks, right: orders, on: {id: p}, within: 1h}\n", "joined of 'clicks' and 'orders'"),
         ("snapshot: {of: orders, key: p, columns: at}\n", "a snapshot of 'orders'"),
+        ("upsert: {of: orders, key: p, version: at, within: 1d, columns: at}\n", "an upsert of 'orders'"),
     ],
 )
 @pytest.mark.parametrize(
