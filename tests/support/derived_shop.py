@@ -178,9 +178,13 @@ class Shop:
         self.read.add(*records)
 
     def close(self) -> None:
-        """Let the clocks pass the hours. A leap of a clock needs several records."""
-        ends = [END + WITHIN + timedelta(seconds=second) for second in range(6)]
-        orders, payments = [Order(None, None, 0, end) for end in ends], [Payment(99, 0, None, 0, end) for end in ends]
+        """Let the clocks pass the hours."""
+        self.move_clocks(END + WITHIN)
+
+    def move_clocks(self, to: datetime) -> None:
+        """Let the clocks pass a time. A leap of a clock needs several records."""
+        times = [to + timedelta(seconds=second) for second in range(6)]
+        orders, payments = [Order(None, None, 0, at) for at in times], [Payment(99, 0, None, 0, at) for at in times]
         self.send(orders, payments)
         self.read.add(orders, payments)
 
