@@ -119,6 +119,24 @@ TRICKY = [
     "geo",
 ]
 """Those that were wrong once, and the plainest one."""
+WHOLE_NUMBERS = {"int", "long"}
+MET_BY: dict[str, set[str]] = {
+    "flag": {"boolean"},
+    "n": WHOLE_NUMBERS,
+    "big": WHOLE_NUMBERS,
+    "cast(n as tinyint)": WHOLE_NUMBERS,
+    "pair.a": WHOLE_NUMBERS,
+    "text": {"string"},
+    "cast(n as string)": {"string"},
+    "day": {"date"},
+    "at": {"timestamp"},
+    "cast(at as timestamp_ntz)": set(),
+    "real": set(),
+    "amount": set(),
+    "many": set(),
+    "text collate utf8_lcase": set(),
+}
+"""By expression of a key, the types of a lookup's column that it meets."""
 MEASURES = ["sum", "mean", "min", "max", "first", "last", "distinct", "top", "quantile", "variance", "stddev_pop"]
 FORMS = {"top": "top({}, 3)", "quantile": "quantile({}, 0.5)"}
 CONDITIONS = ["any({})", "every({})", "count where {}"]
@@ -254,6 +272,49 @@ def test_an_event_time_of_each_type_is_refused_or_read(spark: SparkSession, tmp_
         assert place, mistake
         refused[place[1]] = place[2]
     assert set(TYPES) - set(refused) == {"field_text", "field_at", "varchar_", "char_"}
+
+
+def test_a_key_of_a_lookup_meets_columns_of_its_own_type_alone(spark: SparkSession, tmp_path: Path) -> None:
+    kinds = ("string", "int", "long", "boolean", "date", "timestamp")
+    files = {f"lookups/of_{kind}.yaml": f"table: t.csv\nkey: k\ncolumns: {{k: {kind}, other: int}}\n" for kind in kinds}
+    for number, key in enumerate(MET_BY):
+        lookups = {f"by_{kind}": {"lookup": f"of_{kind}", "key": key} for kind in kinds}
+        files[f"sources/s{number}.yaml"] = source_file(f"s{number}", f"lookups: {json.dumps(lookups)}\n")
+    project = load_project(write_project(tmp_path, {"hourline.yaml": "", **files}))
+    refused = set()
+    for mistake in find_unresolved(spark, project):
+        place = re.fullmatch(
+            r"sources/s(\d+)\.yaml:3: lookups\.by_(\w+): '(.+)' is of type .+, and 'k' of lookup 'of_\2' of type .+; cast it",
+            mistake,
+        )
+        assert place, mistake
+        assert [*MET_BY][int(place[1])] == place[3]
+        refused.add((place[3], place[2]))
+    assert refused == {(key, kind) for key, fit in MET_BY.items() for kind in kinds if kind not in fit}
+
+
+def test_an_unknown_column_of_a_lookup_is_told_with_those_that_it_has(spark: SparkSession, tmp_path: Path) -> None:
+    files = {
+        "lookups/plane.yaml": "table: t.csv\nkey: tail\ncolumns: {tail: string, maker: string, seats: int}\n",
+        "sources/a.yaml": source_file("a", "lookups: {plane: text}\nderived: {made: upper(plane.makr)}\n"),
+        "sources/b.yaml": source_file("b", "lookups: {plane: text}\nwhere: plane.setas > 9\n"),
+        "sources/c.yaml": source_file("c", "lookups: {plane: text}\n"),
+        "metrics/of_c.yaml": "source: c\ndimensions: {by: plane.makr}\n"
+        "measures: {n: count, most: max(plane.setas), few: count where plane.setas < 9}\n",
+    }
+    project = load_project(write_project(tmp_path, {"hourline.yaml": "", **files}))
+    told = find_unresolved(spark, project)
+    unknown = {
+        "sources/a.yaml:4: derived.made: ": ("makr", "maker"),
+        "sources/b.yaml:4: where: ": ("setas", "seats"),
+        "metrics/of_c.yaml:2: dimensions.by: ": ("makr", "maker"),
+        "metrics/of_c.yaml:3: measures.most: ": ("setas", "seats"),
+        "metrics/of_c.yaml:3: measures.few.where: ": ("setas", "seats"),
+    }
+    assert len(told) == len(unknown), told
+    for place, names in unknown.items():
+        (line,) = [line for line in told if line.startswith(place)]
+        assert all(name in line for name in names), line
 
 
 def exploding(expression: str) -> str:
