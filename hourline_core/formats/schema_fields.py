@@ -14,11 +14,11 @@ def find_unreadable(project: Project) -> Iterator[str]:
 
 
 def describe_following_fields(project: Project) -> Iterator[str]:
-    """For each source without declared fields, those that follow from its schema, and members that cannot be one."""
+    """For each source without declared fields, those that follow from its schema, and the other members."""
     for source in project.sources.values():
         if source.is_derived or "fields" in project.documents["source", source.name].content:
             continue
         following = source.format.fields
         fields = ", ".join(f"{name}: {kind}" for name, kind in following.items() if kind)
         without = ", ".join(name for name, kind in following.items() if not kind)
-        yield f"{source.name}: fields {fields}" + (f"; no type takes {without}" if without else "")
+        yield f"{source.name}: fields {fields}" + (f"; no field follows from {without}" if without else "")

@@ -60,7 +60,7 @@ class ProtobufFormat(Declaration):
 
     @property
     def fields(self) -> Mapping[str, str | None]:
-        """The declared type of each member of the message. None: no type takes it."""
+        """The declared type that follows from each member of the message. None: none does."""
         return dict(fields_of(record_of(self._compiled, self._chosen)))
 
     @model_validator(mode="after")

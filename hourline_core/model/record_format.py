@@ -50,7 +50,7 @@ class AvroFormat(Declaration):
 
     @property
     def fields(self) -> Mapping[str, str | None]:
-        """The declared type of each member of the record. None: no type takes it."""
+        """The declared type that follows from each member of the record. None: none does."""
         return dict(fields_of(parse_avro(self.schema_)))
 
 
@@ -105,7 +105,7 @@ class RecordFormat(Declaration):
 
     @property
     def fields(self) -> Mapping[str, str | None]:
-        """The fields that follow from the schema: the declared type of each. None: no type takes it."""
+        """The fields that follow from the schema: the declared type of each. None: none does."""
         return self.with_schema.fields if self.with_schema else {}
 
     def refuse_unknown(self, fields: Mapping[str, Field]) -> None:

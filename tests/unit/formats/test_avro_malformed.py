@@ -1,5 +1,6 @@
 """Bytes that are no record of the schema are refused, each with its reason, and harm no record beside them."""
 
+import json
 import math
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from hourline_core.formats.avro import decoder
 from hourline_core.formats.avro.binary import DEEPEST, MOST_WITHOUT_BYTES
+from hourline_core.formats.avro.columns import column_reader
+from hourline_core.model.avro_schema import parse_avro
 from hourline_core.model.fields import Field
 from tests.support.avro import decode_avro, format_of, record_schema, write_avro
 
@@ -114,7 +117,7 @@ FLAT = record_schema(
     j={"type": "int", "logicalType": "date"},
     k={"type": "long", "logicalType": "timestamp-millis"},
     l=["float", "null"],
-    p={"type": "array", "items": ["null", {"type": "array", "items": "string"}]},
+    p={"type": "array", "items": ["null", "string"]},
     m=[
         "null",
         {"type": "record", "name": "M", "fields": [{"name": "n", "type": "string"}, {"name": "o", "type": "int"}]},
@@ -135,7 +138,7 @@ PLAIN = st.fixed_dictionaries(
         "j": st.integers(0, 20_000),
         "k": st.integers(0, 2_000_000_000_000),
         "l": st.none() | st.just(0.5),
-        "p": st.lists(st.none() | st.lists(st.text("aé", max_size=2), max_size=3), max_size=3),
+        "p": st.lists(st.none() | st.text("aé", max_size=2), max_size=3),
         "m": st.none() | st.fixed_dictionaries({"n": st.text("aé", max_size=2), "o": st.integers(-200, 200)}),
     }
 )
@@ -191,10 +194,33 @@ def test_records_that_are_read_column_by_column_become_what_they_become_alone(
 ) -> None:
     following = {name: Field(type=kind) for name, kind in format_of(FLAT).fields.items() if kind}
     fields = {name: following[name] for name in names or following}
+    assert column_reader(parse_avro(json.dumps(FLAT)), fields)
     together = decode_avro(FLAT, fields, *records)
     with patch.object(decoder, "column_reader", lambda *_: None):
         alone = decode_avro(FLAT, fields, *records)
     assert str(together) == str(alone)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ({"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}, Decimal("1.25")),
+        (
+            {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": "int"}}},
+            [[[1] * 64] * 64] * 64,
+        ),
+        ({"type": "array", "items": {"type": "record", "name": "E", "fields": []}}, [{}] * 64),
+        ("bytes", b"x" * (9 << 20)),
+        ("string", "x" * (9 << 20)),
+    ],
+    ids=["many digits", "arrays within arrays", "no bytes", "long bytes", "long text"],
+)
+def test_members_of_any_type_that_are_no_fields_are_passed(kind: Any, value: Any) -> None:
+    schema = record_schema(n="int", x=kind, m="string")
+    written = [write_avro(schema, {"n": number, "x": value, "m": "é"}) for number in range(3)]
+    rows, reasons = decode_avro(schema, {"n": Field(type="int"), "m": Field(type="string")}, *written, written[0][:-1])
+    assert rows == [*({"n": number, "m": "é"} for number in range(3)), {"n": None, "m": None}]
+    assert [reason is None for reason in reasons] == [True, True, True, False]
 
 
 WIDE = record_schema(

@@ -1,19 +1,23 @@
 """Avro's files are read as fastavro wrote them, whatever packs their blocks. What is no such file is told."""
 
+import bz2
 import io
 import json
+import lzma
 import math
 import struct
 import zlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import fastavro
 import pyarrow as pa
 import pytest
 
 from hourline_core.errors import UsageError
+from hourline_core.formats.files import avro_rows
 from hourline_core.formats.files.avro_rows import AvroRows
 from hourline_core.formats.files.data_file import find_data_file
 from tests.support.avro import record_schema
@@ -109,6 +113,34 @@ def test_a_file_that_is_damaged_is_told(tmp_path: Path) -> None:
         else:
             assert read == [(number + 1, expected(number)) for number in range(len(read))]
             assert whole[:end].endswith(whole[-16:])
+
+
+def test_records_without_bytes_are_bounded(tmp_path: Path) -> None:
+    file = tmp_path / "orders.avro"
+    written = io.BytesIO()
+    fastavro.writer(written, fastavro.parse_schema({"type": "record", "name": "E", "fields": []}), [{}])
+    head, _, marker = written.getvalue()[:-18], written.getvalue()[-18:-16], written.getvalue()[-16:]
+    file.write_bytes(head + b"\x80\x80\x80\x80\x80\x01\x00" + marker)
+    with pytest.raises(
+        UsageError, match="record 65537 has no bytes; allowed are 65536 records without bytes in a block"
+    ):
+        for _ in AvroRows(find_data_file(str(file))):
+            pass
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
+def test_a_block_that_unpacks_to_too_much_is_refused(tmp_path: Path, codec: str) -> None:
+    content = b"\x00" * (1 << 20)
+    packing = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    packed = {
+        "deflate": packing.compress(content) + packing.flush(),
+        "bzip2": bz2.compress(content),
+        "xz": lzma.compress(content),
+        "zstandard": pa.Codec("zstd").compress(content, asbytes=True),
+    }[codec]
+    assert avro_rows._UNPACK[codec](packed) == content
+    with patch.object(avro_rows, "_LARGEST", 1 << 10), pytest.raises(ValueError, match=r"ends early|more than"):
+        avro_rows._UNPACK[codec](packed)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,15 @@ def source(format: str) -> str:
         ),
         ("{arvo: {}}", "format.arvo: is not a known key — did you mean 'avro'?"),
         ("{avro: {}}", "format.avro.schema: is missing"),
+        ("{avro: null}", "format: got a mapping, allowed are json, or a mapping of one of avro,"),
+        (
+            "{avro: {schema: ../hourline.yaml}}",
+            "format.avro.schema: got the schema '../hourline.yaml', which cannot be read: ",
+        ),
+        (
+            "{protobuf: {schema: /etc/hosts}}",
+            "format.protobuf.schema: got the schema '/etc/hosts', which cannot be read: it",
+        ),
         ("{avro: x}", "format.avro: got 'x', allowed is a mapping with the keys schema, registry"),
         (
             "{avro: {schema: none.avsc}}",
@@ -50,7 +59,8 @@ def source(format: str) -> str:
 )
 def test_a_format_names_what_is_allowed(tmp_path: Path, format: str, said: str) -> None:
     found = mistakes(tmp_path, {"sources/s.yaml": source(format), "schemas/bad.avsc": "nothing"})
-    assert [line for line in found if line.startswith("sources/")] == [f"sources/s.yaml:2: {said}"]
+    (line,) = [line for line in found if line.startswith("sources/")]
+    assert line.startswith(f"sources/s.yaml:2: {said}")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +92,11 @@ def test_a_format_names_what_is_allowed(tmp_path: Path, format: str, said: str) 
             "fixed F: got the size nothing, allowed is a number of bytes",
         ),
         (
+            '{"type": "record", "name": "R", "fields": [{"name": "x", "type": {"type": "bytes", "logicalType": "decimal",'
+            ' "precision": 1000000000}}]}',
+            "got a decimal with the precision 1000000000, allowed are 1000",
+        ),
+        (
             '{"type": "record", "name": "R", "fields": [{"name": "x", "type": {"type": "fixed", "name": "R"}}]}',
             "x: got the name R again, allowed is each name once",
         ),
@@ -98,7 +113,7 @@ def test_the_fields_follow_from_the_schema_and_those_without_a_type_are_told(tmp
     declared = "topic: t\nformat: {avro: {schema: s.avsc}}\nevent_time: at\n"
     project = load_project(write_project(tmp_path, {**files, "sources/s.yaml": declared}), {})
     assert {name: field.type for name, field in project.sources["s"].fields.items()} == {"at": "timestamp", "n": "int"}
-    assert [*describe_following_fields(project)] == ["s: fields at: timestamp, n: int; no type takes wait"]
+    assert [*describe_following_fields(project)] == ["s: fields at: timestamp, n: int; no field follows from wait"]
     assert [*find_unreadable(project)] == []
 
 
@@ -138,3 +153,18 @@ def test_another_schema_is_another_decoding() -> None:
     assert describe_changes(before, now) == ["schema of the format avro is another one"]
     json_source = Source.model_validate({"name": "s", "topic": "t", "fields": {"a": "long"}, "event_time": "a"})
     assert describe_changes(decoding_of(json_source), now) == ["the format, which was json, is avro"]
+
+
+def test_a_source_of_json_has_fields(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, {"sources/s.yaml": "topic: t\nformat: json\nevent_time: a\n"})
+    assert [line for line in found if line.startswith("sources/")] == ["sources/s.yaml:1: fields: is missing"]
+
+
+def test_sources_of_one_topic_have_one_format(tmp_path: Path) -> None:
+    one = "topic: t\nbranch: n = 1\nfields: {n: int, at: string}\nevent_time: at\n"
+    csv = one.replace("branch: n = 1\n", "branch: otherwise\nformat: {csv: {columns: [n, at]}}\n")
+    found = mistakes(tmp_path, {"sources/s.yaml": one, "sources/u.yaml": csv})
+    assert [line for line in found if "format" in line] == [
+        "sources/u.yaml:3: format: got another one than source 's' has, allowed is the same for all sources of a topic, "
+        "with the same schema: see sources/s.yaml:1"
+    ]
