@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from hourline_core.formats.columns.column_of import column_of
 from hourline_core.formats.columns.reading import Reading
-from hourline_core.formats.conversion import Convert, UnfitError, conversion
+from hourline_core.formats.conversion import Convert, conversion
 from hourline_core.formats.decoded_records import DecodedRecords
+from hourline_core.formats.unfit import UnfitError
 from hourline_core.model.fields import Field
 from hourline_core.model.record_types import Record
 

@@ -15,7 +15,8 @@ from hourline_core.formats.arrow_types import arrow_type
 from hourline_core.formats.columns.column_of import column_of
 from hourline_core.formats.columns.reading import Reading
 from hourline_core.formats.columns.times import FIRST_MICROS, LAST_MICROS
-from hourline_core.formats.conversion import UnfitError, conversion
+from hourline_core.formats.conversion import conversion
+from hourline_core.formats.unfit import UnfitError
 from hourline_core.model.field_types import ArrayType, DecimalType, ScalarType, StructType
 from hourline_core.model.fields import Field
 from hourline_core.model.record_types import (

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from hourline_core.errors import UsageError
 from hourline_core.formats.avro.binary import MOST_WITHOUT_BYTES, Cursor, MalformedError, Readers, read_long
-from hourline_core.formats.conversion import json_value
 from hourline_core.formats.files.data_file import DataFile
+from hourline_core.formats.json_value import json_value
 from hourline_core.model.avro_schema import AvroSchemaError, parse_avro
 from hourline_core.model.record_types import Record
 
