@@ -57,8 +57,8 @@ from hourline.cli.help_panels import Panels
 from hourline.cli.options import ON_LOADED
 from hourline.cli.output import note, say
 from hourline.exit_status import EX_SOFTWARE, INTERRUPTED, MISTAKE, UNREAD
+from hourline_core.child_environment import home_folder
 from hourline_core.errors import UnreadOutputError
-from hourline_core.runtime.child_environment import home_folder
 from hourline_core.runtime.quirks import exit_at_once
 from hourline_core.runtime.standard_streams import native_errors_to, open_standard_streams, run_as_usual
 

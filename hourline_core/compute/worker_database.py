@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import duckdb
 
+from hourline_core.child_environment import WORKER_MEMORY
 from hourline_core.model.settings import bytes_of
-from hourline_core.runtime.child_environment import WORKER_MEMORY
 from hourline_core.sql.sketches import install_sketch_functions
 
 _OF_WORKERS = 0.5

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
+from hourline_core.child_environment import child_environment
 from hourline_core.model.base import describe
 from hourline_core.model.record_types import (
     Array,
@@ -112,6 +113,7 @@ def compile_protobuf(files: SchemaFiles) -> bytes:
         ran = subprocess.run(
             [*command, f"--descriptor_set_out={compiled}", main],
             cwd=folder / "schemas",
+            env=child_environment(),
             capture_output=True,
             text=True,
             encoding="utf-8",

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hourline_core.child_environment import child_environment
 from hourline_core.errors import ConflictError, HourlineError, SetupError, StartTimeoutError
 from hourline_core.model import Project
-from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
 from hourline_core.runtime.notes import read_note, write_note

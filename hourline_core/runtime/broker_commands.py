@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from hourline_core.runtime.child_environment import home_folder, user_name
+from hourline_core.child_environment import home_folder, user_name
+from hourline_core.java_options import SAME_EVERYWHERE, of_user
 from hourline_core.runtime.class_archives import sharing_options
 from hourline_core.runtime.jars import fetch_jars
 from hourline_core.runtime.java import find_java
-from hourline_core.runtime.java_options import SAME_EVERYWHERE, of_user
 
 _LOG_CONFIGURATION = Path(__file__).with_name("broker_log4j2.properties")
 

@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 from rich.console import Console
 
+from hourline_core.child_environment import child_environment
 from hourline_core.errors import BrokerError, HourlineError, SetupError
 from hourline_core.model import EventTime, Field, Project, Settings, Source
 from hourline_core.runtime.broker import Broker
-from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.class_archives import class_archive
 from hourline_core.runtime.file_lock import hold_lock
 from hourline_core.runtime.jars import JarSet, fetch_jars

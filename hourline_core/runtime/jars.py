@@ -20,8 +20,8 @@ from uuid import uuid4
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from hourline_core.child_environment import NO_HOME, home_folder
 from hourline_core.errors import HourlineError, SetupError
-from hourline_core.runtime.child_environment import NO_HOME, home_folder
 from hourline_core.runtime.download import download
 
 JarSet = Literal["spark", "broker"]

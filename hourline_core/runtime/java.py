@@ -11,8 +11,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from hourline_core.child_environment import child_environment
 from hourline_core.errors import HourlineError, SetupError
-from hourline_core.runtime.child_environment import child_environment
 
 OLDEST = 17
 _WHAT_TO_DO = f"install Java {OLDEST} or newer (for example Eclipse Temurin) and set JAVA_HOME to its folder"

@@ -12,11 +12,11 @@ from pyspark import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from hourline_core.child_environment import WORKER_MEMORY, known_user_name, user_name
 from hourline_core.error_causes import chain, java_causes, texts_of
 from hourline_core.errors import SetupError, first_line
 from hourline_core.model import Project
 from hourline_core.runtime.attempts import register_attempt
-from hourline_core.runtime.child_environment import WORKER_MEMORY, known_user_name, user_name
 from hourline_core.runtime.class_archives import sharing_options
 from hourline_core.runtime.executor_python import refuse_unsuited_python
 from hourline_core.runtime.jars import fetch_jars

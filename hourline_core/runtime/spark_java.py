@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyspark
 
-from hourline_core.runtime.child_environment import PORTABLE, WORKER_MEMORY, child_environment, home_folder, user_name
-from hourline_core.runtime.java_options import SAME_EVERYWHERE, of_user
+from hourline_core.child_environment import PORTABLE, WORKER_MEMORY, child_environment, home_folder, user_name
+from hourline_core.java_options import SAME_EVERYWHERE, of_user
 
 _OF_DRIVER, _OF_EXECUTORS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 

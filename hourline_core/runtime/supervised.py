@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hourline_core.child_environment import child_environment
 from hourline_core.errors import SetupError
-from hourline_core.runtime.child_environment import child_environment
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from hourline_core.child_environment import child_environment
 from hourline_core.errors import TableError
 from hourline_core.ledger.layout import Layout
 from hourline_core.lookups import read_postgres
@@ -22,7 +23,6 @@ from hourline_core.model import Lookup, Project, Settings
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.airflow.postgres import USER, Postgres
 from hourline_core.runtime.call_within import MOST_ABANDONED
-from hourline_core.runtime.child_environment import child_environment
 from tests.support.project_files import write_project
 
 CANARY = "canary-4711-word"

@@ -8,9 +8,9 @@ import os
 import secrets
 from pathlib import Path
 
+from hourline_core.child_environment import child_environment
 from hourline_core.errors import SetupError
 from hourline_core.model import Project
-from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.ports import LOOPBACK
 
 ADMIN = "admin"

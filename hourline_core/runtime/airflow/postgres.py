@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hourline_core.child_environment import child_environment
 from hourline_core.errors import SetupError
-from hourline_core.runtime.child_environment import child_environment
 from hourline_core.runtime.ports import LOOPBACK, free_ports
 from hourline_core.runtime.supervised import Supervised
 

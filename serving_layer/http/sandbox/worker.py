@@ -15,8 +15,8 @@ from threading import Event, Thread
 
 import duckdb
 
+from hourline_core.child_environment import PORTABLE
 from hourline_core.errors import SetupError
-from hourline_core.runtime.child_environment import PORTABLE
 from serving_layer.http.sandbox.process import Limits
 
 _COMMAND = [sys.executable, "-P", "-m", "serving_layer.http.sandbox.process"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from hourline_core.child_environment import WORKER_MEMORY
 from hourline_core.compute.worker_database import open_database
-from hourline_core.runtime.child_environment import WORKER_MEMORY
 from hourline_core.runtime.spark_java import spark_environment
 
 MEGABYTES = {"KiB": 2**-10, "MiB": 1, "GiB": 2**10, "TiB": 2**20}

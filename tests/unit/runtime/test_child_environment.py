@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourline_core.runtime.child_environment import child_environment, home_folder, user_name
+from hourline_core.child_environment import child_environment, home_folder, user_name
+from hourline_core.java_options import SAME_EVERYWHERE, of_user
 from hourline_core.runtime.java import find_java
-from hourline_core.runtime.java_options import SAME_EVERYWHERE, of_user
 
 CHECKOUT = Path(__file__).parents[3]
 TURKISH = "-Duser.language=tr -Duser.country=TR -Duser.language.format=ar -Duser.extensions=u-nu-arab"

@@ -4,7 +4,7 @@ import os
 import pwd
 from collections.abc import Mapping
 
-from hourline_core.runtime.java_options import SAME_EVERYWHERE
+from hourline_core.java_options import SAME_EVERYWHERE
 
 PORTABLE = {
     **{"LC_ALL": "C.UTF-8", "LANGUAGE": "en", "TZ": "UTC", "PYTHONUTF8": "1"},
