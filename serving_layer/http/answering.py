@@ -24,8 +24,8 @@ from serving_layer.http.error_responses import TimedOutError, TooLargeError
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.limits import Turns
 from serving_layer.http.listeners import Listeners
-from serving_layer.http.snapshots import Snapshots
 from serving_layer.reports.kafka_offsets import KafkaOffsets, Offsets
+from serving_layer.snapshots import Snapshots
 
 _T = TypeVar("_T")
 

@@ -31,7 +31,7 @@ from serving_layer.http.heads import HeadAsGet
 from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
 from serving_layer.http.report_pages import report_routes
-from serving_layer.http.snapshots import Renewing, Snapshots
+from serving_layer.snapshots import Renewing, Snapshots
 
 
 def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> FastAPI:

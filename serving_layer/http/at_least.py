@@ -17,7 +17,7 @@ from serving_layer.at_least.targets import NotHeldError
 from serving_layer.http.access import client_of
 from serving_layer.http.answering import Answering, answering_of
 from serving_layer.http.error_responses import TimedOutError, TooManyError
-from serving_layer.http.snapshots import Snapshots
+from serving_layer.snapshots import Snapshots
 
 HEADER = "Hourline-At-Least"
 MOST_SECONDS = 300

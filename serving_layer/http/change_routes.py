@@ -15,8 +15,8 @@ from serving_layer.change_feed import Update, changed_hours, final_windows_of
 from serving_layer.connection import Connection
 from serving_layer.http.answering import Answering, answering_of
 from serving_layer.http.limits import STREAM_PATH
-from serving_layer.http.snapshots import position_of
 from serving_layer.reports.findings import describe_finding
+from serving_layer.snapshots import position_of
 
 routes = APIRouter(tags=["changes"])
 

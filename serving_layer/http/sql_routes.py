@@ -29,8 +29,8 @@ from serving_layer.http.formats import (
     rows_csv,
     rows_json,
 )
-from serving_layer.http.snapshots import Snapshots
 from serving_layer.http.waiting import ASKED, WaitingOf, headers_of, look_up, waiting_in
+from serving_layer.snapshots import Snapshots
 
 routes = APIRouter(prefix="/api/v1", tags=["sql"])
 

@@ -25,8 +25,8 @@ from serving_layer.at_least import awaited
 from serving_layer.change_feed import Step
 from serving_layer.http import at_least as over_http
 from serving_layer.http.answering import Answering
-from serving_layer.http.snapshots import Snapshots
 from serving_layer.reports.kafka_offsets import KafkaOffsets, PartitionOffsets, SourceOffsets, Unknown
+from serving_layer.snapshots import Snapshots
 from tests.support.command_line import Failing, failing  # noqa: F401 (a fixture)
 from tests.support.speed_process import wait_until
 from tests.support.visits import Visit, Visits

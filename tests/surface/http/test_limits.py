@@ -23,7 +23,7 @@ from serving_layer.http.answering import Answering, Body
 from serving_layer.http.error_responses import TimedOutError, TooManyError, install_problems, log
 from serving_layer.http.limits import BODY_BYTES, OPEN_PER_CLIENT, Limited, Turns
 from serving_layer.http.server import Server
-from serving_layer.http.snapshots import Snapshots
+from serving_layer.snapshots import Snapshots
 from tests.support.bare_tables import BareTables
 from tests.support.visits_tables import serve_settings, serving, some_visits, visit_tables
 

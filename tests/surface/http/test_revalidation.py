@@ -9,7 +9,7 @@ import pytest
 from hourline import connect
 from hourline_core.ledger.confirmations import confirm_gap
 from hourline_core.model import Project, Settings
-from serving_layer.http import snapshots
+from serving_layer import snapshots
 from serving_layer.http.server import Server
 from serving_layer.reports.quality import report_quality
 from speed_layer.commit.maintenance import maintain_stopped

@@ -97,7 +97,7 @@ def test_tables_that_could_not_be_read_once_are_read_again(tmp_path: Path, monke
         return Connection(*arguments, **named)
 
     with serving(tables.project) as client:
-        monkeypatch.setattr("serving_layer.http.snapshots.Connection", failing_once)
+        monkeypatch.setattr("serving_layer.snapshots.Connection", failing_once)
         tables.micro_batch(5)  # and nothing after that, which would make it look again
         assert wait_for(client, "p0-clicks.2")
         assert failures

@@ -21,7 +21,7 @@ from hourline_core.storage.open_tables import OpenTables
 from serving_layer.change_feed import Step, changed_hours, final_windows_of
 from serving_layer.connection import Connection
 
-log = logging.getLogger("hourline.http")
+log = logging.getLogger("hourline.serving")
 
 _POLL_SECONDS = 0.3
 _AWAITED_POLL_SECONDS = 0.1
