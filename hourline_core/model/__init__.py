@@ -20,6 +20,7 @@ from hourline_core.model.schedule import AirflowSettings, ScheduleSettings
 from hourline_core.model.schema import json_schema
 from hourline_core.model.serving import ServeSettings
 from hourline_core.model.settings import BatchSettings, KafkaSettings, Settings, SparkSettings, SpeedSettings
+from hourline_core.model.sink import Sink
 from hourline_core.model.source import Source
 from hourline_core.model.stored import from_stored, to_stored
 from hourline_core.model.user_measure import UserMeasure
@@ -43,6 +44,7 @@ __all__ = [
     "ServeSettings",
     "Settings",
     "Severity",
+    "Sink",
     "Source",
     "SparkSettings",
     "SpeedSettings",

@@ -23,6 +23,8 @@ from hourline_core.model.record_format import read_schema_files
 from hourline_core.model.registry import find_registry_mistakes
 from hourline_core.model.rollup import Rollup, resolve_rollups
 from hourline_core.model.settings import Settings
+from hourline_core.model.sink import Sink
+from hourline_core.model.sink_checks import find_sink_mistakes
 from hourline_core.model.source import Source
 from hourline_core.model.sql_form import expand_sql
 from hourline_core.model.user_measure import UserMeasure, read_user_measures
@@ -42,8 +44,8 @@ Declared = TypeVar("Declared", bound=Declaration)
 
 
 def load_project(root: Path, environ: Mapping[str, str] = os.environ, workspace: Path | None = None) -> Project:
-    """Read ``hourline.yaml``, ``sources/*.yaml``, ``lookups/*.yaml``, ``metrics/*.yaml``, ``measures/*.py`` and
-    ``folds/*.py`` below ``root``. No Python of the project runs.
+    """Read ``hourline.yaml``, ``sources/*.yaml``, ``lookups/*.yaml``, ``metrics/*.yaml``, ``sinks/*.yaml``,
+    ``measures/*.py`` and ``folds/*.py`` below ``root``. No Python of the project runs.
 
     ``workspace`` overrides the setting, and is relative to the working directory. Raises UsageError when ``root`` is
     no project. Raises DeclarationError with all mistakes, one per line, such as
@@ -133,12 +135,16 @@ class _Loading:
         undeclared = {name for kind, name in self.documents if kind == "metric"} - metrics.keys() - rollups.keys()
         over, mistakes = resolve_rollups(rollups, metrics, place, undeclared)
         self.mistakes += mistakes
-        self.mistakes += find_view_clashes({**metrics, **{name: one.metric for name, one in over.items()}}, place)
+        all_metrics = {**metrics, **{name: one.metric for name, one in over.items()}}
+        self.mistakes += find_view_clashes(all_metrics, place)
+        sinks = _only(Sink, self._folder("sink", lambda _: Sink) if folders else {})
+        unread_metrics = {name for kind, name in self.documents if kind == "metric" and name not in all_metrics}
+        self.mistakes += find_sink_mistakes(sinks, sources, all_metrics, unread_metrics, place)
         if self.mistakes or settings is None:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:
             settings = settings.model_copy(update={"workspace": expand_home(workspace).absolute()})
-        project = Project(self.root, settings, sources, metrics, over, lookups, self.documents)
+        project = Project(self.root, settings, sources, metrics, over, lookups, sinks, self.documents)
         if folders and "://" not in project.tables:
             _refuse_misread(project.tables)
         return project

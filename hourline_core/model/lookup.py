@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -16,6 +15,7 @@ from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.field_types import SPARK_TYPES, DecimalType, TypeTree, parse_type, spark_ddl
 from hourline_core.model.fields import FieldType
 from hourline_core.model.names import DerivedName, SourceName, refuse_same_names
+from hourline_core.model.postgres_url import check_postgres_url, refuse_password
 from hourline_core.model.times import Duration
 
 TableKind = Literal["delta", "parquet", "csv", "duckdb", "postgresql", "source"]
@@ -32,13 +32,6 @@ _SHORTEST = timedelta(seconds=1)
 _MOST_HELD = 5_000_000
 _SOURCE = "source:"
 _KEPT = timedelta(days=7)
-_POSTGRESQL = "allowed is postgresql://USER@HOST:PORT/DATABASE?table=SCHEMA.NAME"
-_PASSWORD = (
-    f"got a URL with a password, or with a ':' before an '@', {_POSTGRESQL}; give the password in the environment as "
-    "PGPASSWORD, or in a file that PGPASSFILE or &passfile= names, and write another '@' as %40"
-)
-_MAY_HAVE_PASSWORD = re.compile(r"^[a-z][a-z0-9+.-]*:[^@]*:[^@]*@|://[^@]*:[^@]*@|[?&](ssl)?password=", re.IGNORECASE)
-"""A URL of any scheme that has a password, also one with ``/``, ``?`` or ``#`` in it, which no URL allows."""
 
 
 def _one_or_more(value: Any) -> Any:
@@ -54,8 +47,7 @@ def _column_type(text: str) -> str:
 
 def _table(address: str) -> str:
     # Before anything else: whoever parses it may take a part of the password for something that can be shown.
-    if _MAY_HAVE_PASSWORD.search(address):
-        raise refuse(_PASSWORD)
+    refuse_password(address)
     written = address.partition(":")[0] if ":" in address else ""
     scheme = written.casefold()
     if scheme.partition("+")[0] in ("postgres", "mysql", "sqlite") or scheme.startswith("postgresql+"):
@@ -66,26 +58,13 @@ def _table(address: str) -> str:
     if scheme in ("postgresql", "duckdb", "source") and written != scheme:
         raise refuse(f"got the scheme '{written}', allowed is {scheme}: in lower case")
     if scheme == "postgresql":
-        return _postgresql(address)
+        return check_postgres_url(address)
     if scheme == "duckdb" and not (
         urlsplit(address).path.strip("/") and parse_qs(urlsplit(address).query).get("table")
     ):
         raise refuse(f"got {describe(address)}, allowed is duckdb:PATH?table=NAME")
     if scheme == "source" and not address.removeprefix(_SOURCE):
         raise refuse(f"got {describe(address)}, allowed is source:NAME, with the name of a source of this project")
-    return address
-
-
-def _postgresql(address: str) -> str:
-    """The URL is never shown if it has a password."""
-    try:
-        options = parse_qs(urlsplit(address).query)
-    except ValueError:
-        raise refuse(f"got a URL that cannot be read, {_POSTGRESQL}") from None
-    if not {"password", "sslpassword"}.isdisjoint(options):
-        raise refuse(_PASSWORD)
-    if not address.startswith("postgresql://") or not options.get("table"):
-        raise refuse(f"got {describe(address)}, {_POSTGRESQL}")
     return address
 
 

@@ -15,12 +15,14 @@ from hourline_core.model.metric import Metric
 from hourline_core.model.registry import RegistryAccess, find_registry_mistakes
 from hourline_core.model.rollup import ResolvedRollup
 from hourline_core.model.settings import Settings
+from hourline_core.model.sink import Sink
+from hourline_core.model.sink_checks import find_sink_mistakes
 from hourline_core.model.source import Source
 from hourline_core.model.yaml_files import Document, KeyPath
 
 _LONGEST_IDENTIFIER = 180  # Airflow's ids have at most 250 characters, and the names of DAG and metric follow
 
-Kind = Literal["source", "metric", "lookup"]
+Kind = Literal["source", "metric", "lookup", "sink"]
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,24 @@ class Project:
     """The metrics over other metrics. They are merged when they are read."""
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     """The tables of others whose rows expressions name."""
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
+    """Where results are sent."""
     documents: Mapping[tuple[str, str], Document] = field(default_factory=dict, repr=False, compare=False)
     """The file of each (kind, name). Empty for a project built in Python."""
 
     def __post_init__(self) -> None:
         mistakes = [
             f"{kind} '{name}': got the key '{key}', allowed is its name"
-            for kind, declared in (("source", self.sources), ("metric", self.metrics), ("lookup", self.lookups))
+            for kind, declared in (
+                *(("source", self.sources), ("metric", self.metrics)),
+                *(("lookup", self.lookups), ("sink", self.sinks)),
+            )
             for key, name in ((key, declaration.name) for key, declaration in declared.items())
             if key != name
         ]
         mistakes += find_mistakes(self.sources, self.metrics, self.where_declared, lookups=self.lookups)
         mistakes += find_registry_mistakes(self.sources, self.settings.registry, self.where_declared)
+        mistakes += find_sink_mistakes(self.sinks, self.sources, self.all_metrics, set(), self.where_declared)
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
         bound = {name: source.bind_lookups(self.lookups) for name, source in self.sources.items()}

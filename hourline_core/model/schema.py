@@ -10,6 +10,7 @@ from hourline_core.model.metric import Metric
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.settings import Settings
+from hourline_core.model.sink import Sink
 from hourline_core.model.source import DERIVATIONS, Source
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -18,16 +19,19 @@ KINDS: dict[str, tuple[type[Declaration], ...]] = {
     "source": (Source,),
     "lookup": (Lookup,),
     "metric": (Metric, Rollup),
+    "sink": (Sink,),
     "test": (MetricTest,),
 }
 
 
 def json_schema(kind: str | None = None) -> dict[str, Any]:
-    """The schema of one kind of file: ``settings``, ``source``, ``lookup``, ``metric`` or ``test``. None: of all."""
+    """The schema of one kind of file: ``settings``, ``source``, ``lookup``, ``metric``, ``sink`` or ``test``. None:
+    of all.
+    """
     models = [model for one, models in KINDS.items() if kind in (None, one) for model in models]
     references, schema = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = _allow_file_forms(schema["$defs"])
-    for model in (Source, Lookup, Metric, Rollup):
+    for model in (Source, Lookup, Metric, Rollup, Sink):
         if model in models:
             # The name may be left out: it is then the file's name.
             definitions[model.__name__]["required"].remove("name")

@@ -13,7 +13,8 @@ from hourline_core.model.times import parse_duration
 _ALLOWED = "allowed are a name, a list of names, or {pattern: …}, a regular expression over whole names"
 
 
-def _name(name: str) -> str:
+def check_topic_name(name: str) -> str:
+    """``name``, if a topic may have it. Raises a pydantic error."""
     allowed = name not in (".", "..") and 0 < len(name) <= 249
     if not allowed or not all(
         character.isascii() and (character.isalnum() or character in "._-") for character in name
@@ -51,11 +52,11 @@ def _read(value: Any) -> Topic:
         case TopicPattern():
             return value
         case str():
-            return _name(value)
+            return check_topic_name(value)
         case {"pattern": str(pattern), **others} if not others:
             return TopicPattern(pattern=_pattern(pattern))
         case [_, *_] if all(isinstance(name, str) for name in value):
-            names = tuple(map(_name, value))
+            names = tuple(map(check_topic_name, value))
             if len(set(names)) < len(names):
                 raise refuse("got a topic twice, allowed is each name once")
             return names

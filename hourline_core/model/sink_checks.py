@@ -1,0 +1,46 @@
+"""Checks of sinks against the rest of a project."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from hourline_core.errors import did_you_mean
+from hourline_core.model.metric import Metric
+from hourline_core.model.sink import SENT_COLUMNS, Sink
+from hourline_core.model.source import Source
+from hourline_core.model.topics import matches
+
+
+def find_sink_mistakes(
+    sinks: Mapping[str, Sink],
+    sources: Mapping[str, Source],
+    metrics: Mapping[str, Metric],
+    unread: set[str],
+    where: Callable[..., str],
+) -> Iterator[str]:
+    """One line for each mistake. ``unread`` are metrics that exist, but whose own declaration has a mistake."""
+    targets: dict[tuple[str, str], str] = {}
+    for name, sink in sinks.items():
+        if sink.metric not in (*metrics, *unread):
+            known = did_you_mean(sink.metric, metrics)
+            yield f"{where('sink', name, ('metric',))}: metric: got '{sink.metric}', which is no metric{known}"
+        elif sink.metric in metrics and (taken := _taken(metrics[sink.metric])):
+            yield (
+                f"{where('sink', name, ('metric',))}: metric: got '{sink.metric}', whose column '{taken}' has the name "
+                f"of a column that a sink adds ({', '.join(SENT_COLUMNS)}): rename it in the metric"
+            )
+        for source in sources.values():
+            if sink.topic is not None and matches(source.topic, sink.topic):
+                yield (
+                    f"{where('sink', name, ('topic',))}: topic: got '{sink.topic}', which source '{source.name}' "
+                    "reads: choose a topic of its own"
+                )
+        if sink.target in ("topic", "postgresql"):
+            earlier = targets.setdefault((sink.target, str(getattr(sink, sink.target))), name)
+            if earlier != name:
+                yield (
+                    f"{where('sink', name, (sink.target,))}: {sink.target}: got '{sink.place}', which sink '{earlier}' "
+                    "has already: choose another one"
+                )
+
+
+def _taken(metric: Metric) -> str | None:
+    return next((name for name in (*metric.dimensions, *metric.measures) if name in SENT_COLUMNS), None)
