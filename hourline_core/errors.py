@@ -10,6 +10,7 @@
     ├── RegistryError             the schema registry has not answered about a schema
     │   ├── RegistryAwayError     it does not answer
     │   └── RegistryForbidsError  it does not let this user in, is not trusted, or is no registry
+    ├── SinkError                 what a sink sends to has not taken a result
     ├── SourceError               Kafka's records are not those that were read: a person decides how to go on
     │   ├── LostRecordsError      Kafka deleted records before they were read
     │   └── TopicReplacedError    a topic that was read was deleted, or deleted and recreated
@@ -90,6 +91,12 @@ class RegistryForbidsError(RegistryError):
     """The schema registry does not let this user in, is not trusted, or is no registry."""
 
     retryable = False
+
+
+class SinkError(HourlineError):
+    """What a sink sends to has not taken a result: a topic, an address, a command or a table. It is sent again."""
+
+    retryable = True
 
 
 class SourceError(HourlineError):

@@ -1,0 +1,127 @@
+"""A compacted topic of Kafka: the newest value of each key is the result, and a tombstone says that it is gone.
+
+Each part of a round is a transaction. Before the first one, the records since the last one that is noted are read, so
+nothing is sent twice that a process has sent without noting it. Readers with ``read_committed`` get each change once.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from hourline_core.error_causes import first_cause
+from hourline_core.errors import BrokerError, SinkError
+from hourline_core.model import Project, Sink
+from hourline_core.runtime.compacted_topic import ensure_compacted_topic
+from hourline_core.runtime.kafka import reachable_kafka
+from hourline_core.runtime.kafka_admin import broker_error
+from serving_layer.sinks.result import Result
+from serving_layer.sinks.sent_results import SentResults
+from serving_layer.sinks.topic_records import OFFSETS, TOPIC, headers_of, read_sent_records
+
+_SECONDS = 30.0
+_MOST_BYTES = 1_000_000_000
+"""The client's own limit of a record. The broker and the topic have theirs."""
+
+
+class KafkaTopic:
+    """A producer with transactions. Another one for the same sink puts an end to this one."""
+
+    results_at_once = 10_000
+
+    def __init__(self, project: Project, sink: Sink, sent: SentResults) -> None:
+        """Connect, and bring ``sent`` up to date. Raises BrokerError, and SinkError if the topic cannot be used."""
+        assert sink.topic is not None
+        self._topic, self._owner = sink.topic, f"{project.identifier}/{sink.name}"
+        self._kafka, options = reachable_kafka(project), project.settings.kafka.options
+        topic_id = ensure_compacted_topic(self._kafka, sink.topic, sink.partitions, options)
+        if sent.noted(TOPIC) != topic_id:  # It is another topic, or this is the first time: what it has is read.
+            sent.forget(**{TOPIC: topic_id})
+        self._reported: deque[KafkaError] = deque(maxlen=10)
+        self._refused: list[tuple[KafkaError, Message]] = []
+        try:
+            self._producer = Producer(
+                {
+                    **options,
+                    "bootstrap.servers": self._kafka,
+                    "transactional.id": f"hourline-sink-{self._owner}",
+                    # As Java's producers do, so that Kafka Streams finds a key in the partition where it looks for it.
+                    "partitioner": "murmur2_random",
+                    "compression.type": "lz4",
+                    "linger.ms": 5,
+                    "message.max.bytes": _MOST_BYTES,
+                    "transaction.timeout.ms": int(_SECONDS * 1000),
+                    "log_level": 0,
+                    "error_cb": self._reported.append,
+                }
+            )
+            # It ends the transactions of another producer, so whatever that has sent is decided on now.
+            self._producer.init_transactions(_SECONDS)
+        except KafkaException as error:
+            raise self._error(error.args[0]) from None
+        self._nexts = read_sent_records(self._kafka, options, sink.topic, self._owner, sent)
+
+    def send(self, results: Sequence[Result], token: str, revision: int, sent: SentResults) -> None:
+        """See ``Target``. All of them are sent, or none. After an error, this object is of no use."""
+        self._refused.clear()
+        try:
+            self._producer.begin_transaction()
+            for result in results:
+                self._produce(result, token, revision)
+                self._producer.poll(0)
+            self._producer.flush()
+            if self._refused:
+                self._producer.abort_transaction(_SECONDS)
+                raise self._refusal(*self._refused[0])
+            self._producer.commit_transaction(_SECONDS)
+        except KafkaException as error:
+            raise self._error(error.args[0]) from None
+        sent.keep(results, revision, **{OFFSETS: self._nexts})
+
+    def close(self) -> None:
+        """See ``Target``."""
+        # A client that is dropped closes its connections, in a thread of its own.
+        del self._producer
+
+    def _produce(self, result: Result, token: str, revision: int) -> None:
+        value = result.sent_value(token, revision)
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    key=result.key.encode(),
+                    value=None if value is None else value.encode(),
+                    headers=headers_of(self._owner, result, revision),
+                    on_delivery=self._on_delivery,
+                )
+            except BufferError:  # Its queue is full.
+                self._producer.poll(1)
+            else:
+                return
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused.append((error, message))
+        else:
+            self._nexts[message.partition() or 0] = (message.offset() or 0) + 1
+
+    def _refusal(self, error: KafkaError, message: Message) -> Exception:
+        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+            return self._error(error)
+        key, value = message.key() or b"", message.value() or b""
+        named = first_cause([key.decode("utf-8", "replace") if isinstance(key, bytes) else key])
+        return SinkError(
+            f"topic '{self._topic}' did not take the result {named}: it has {len(value):,} bytes, which is more than "
+            f"the broker takes; `max.message.bytes` of the topic allows more"
+        )
+
+    def _error(self, error: KafkaError) -> Exception:
+        if error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+            return SinkError(
+                f"another process sends to topic '{self._topic}' for the same sink; stop one of them, or give the "
+                "project or the sink another name"
+            )
+        found: BrokerError = broker_error(
+            error, self._reported, self._kafka, f"send results to topic '{self._topic}'", _SECONDS
+        )
+        return found

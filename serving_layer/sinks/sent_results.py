@@ -1,0 +1,148 @@
+"""What a sink has sent last, of each key: a DuckDB file in the workspace.
+
+By it, a sink sends what has changed while it was away, however long that was. It is as large as the results.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from hourline_core.ledger.layout import TIMESTAMP
+from serving_layer.sinks.result import Result
+from serving_layer.sinks.rows import ROWS_AT_ONCE, Span
+
+_MEMORY = "256MB"
+"""What does not fit goes to files beside the database."""
+_TABLES = """
+    CREATE TABLE IF NOT EXISTS sent (
+        key VARCHAR, window_start TIMESTAMPTZ, window_end TIMESTAMPTZ, digest VARCHAR, revision BIGINT
+    );
+    CREATE TABLE IF NOT EXISTS noted (name VARCHAR, value VARCHAR);"""
+_SENT = pa.schema(
+    {"key": pa.string(), "window_start": TIMESTAMP, "window_end": TIMESTAMP, "digest": pa.string(), "gone": pa.bool_()}
+)
+_SPANS = pa.schema({"span_start": TIMESTAMP, "span_end": TIMESTAMP})
+
+
+class SentResults:
+    """The newest revision of each key that was sent. For one thread."""
+
+    def __init__(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._database = duckdb.connect(
+            str(file), config={"memory_limit": _MEMORY, "threads": 1, "temp_directory": f"{file}.tmp"}
+        )
+        self._database.execute("SET TimeZone = 'UTC'")
+        self._database.execute(_TABLES)
+        # A writer of its own, since the reader of what has changed reads on while parts of it are noted as sent.
+        self._writer = self._database.cursor()
+
+    def find_changes(
+        self, rows: pa.RecordBatchReader, spans: Sequence[Span] | None, kept: Sequence[Span]
+    ) -> Iterator[list[Result]]:
+        """How ``rows``, all results of the windows that share time with ``spans`` (None: of all windows), differ from
+        what was sent, by time, in lists of up to 10,000. A result that is not among them is gone, unless its window
+        shares time with one of ``kept``.
+        """
+        self._database.execute("DROP TABLE IF EXISTS _changed")
+        self._database.register("_rows", rows)
+        self._database.execute("CREATE OR REPLACE TEMP TABLE _now AS SELECT *, md5(value) AS digest FROM _rows")
+        self._database.unregister("_rows")
+        self._keep("_spans", spans or [])
+        self._keep("_kept", kept)
+        among = "true" if spans is None else _shares("_spans")
+        self._database.execute(f"""
+            CREATE TEMP TABLE _changed AS
+            WITH before AS (FROM sent WHERE {among})
+            SELECT n.* FROM _now n LEFT JOIN before b USING (key) WHERE b.digest IS DISTINCT FROM n.digest
+            UNION ALL BY NAME
+            SELECT key, window_start, window_end FROM before ANTI JOIN _now USING (key) WHERE NOT {_shares("_kept")}""")
+        self._database.execute("DROP TABLE _now")
+        found = self._database.execute(
+            "SELECT key, window_start, window_end, value, digest FROM _changed ORDER BY window_start, key"
+        ).to_arrow_reader(ROWS_AT_ONCE)
+        for batch in found:
+            yield [
+                Result(key, (start, end), value, digest)
+                for key, start, end, value, digest in zip(*(one.to_pylist() for one in batch.columns), strict=True)
+            ]
+
+    def keep(self, results: Iterable[Result], revision: int, **noted: Any) -> None:
+        """Note that these were sent with this revision, and ``noted``, in one step. Of a key that occurs several times,
+        the last one counts.
+        """
+        rows = [
+            {
+                "key": one.key,
+                "window_start": one.window[0],
+                "window_end": one.window[1],
+                "digest": one.digest,
+                "gone": one.value is None and one.digest is None,
+            }
+            for one in {one.key: one for one in results}.values()
+        ]
+        self._writer.begin()
+        try:
+            if rows:
+                self._writer.register("_kept_rows", pa.Table.from_pylist(rows, _SENT))
+                bounds = "(SELECT min(window_start) FROM _kept_rows) AND (SELECT max(window_start) FROM _kept_rows)"
+                self._writer.execute(
+                    f"DELETE FROM sent WHERE window_start BETWEEN {bounds} AND key IN (SELECT key FROM _kept_rows)"
+                )
+                self._writer.execute(
+                    "INSERT INTO sent SELECT key, window_start, window_end, digest, ? FROM _kept_rows WHERE NOT gone",
+                    [revision],
+                )
+                self._writer.unregister("_kept_rows")
+            self._note({**noted, "revision": max(revision, self.revision)})
+            self._writer.commit()
+        except BaseException:
+            self._writer.rollback()
+            raise
+
+    def forget(self, **noted: Any) -> None:
+        """Begin anew: nothing was sent, but ``noted``. The revision stays, since it only rises."""
+        self._writer.begin()
+        self._writer.execute("DELETE FROM sent")
+        self._note(noted)
+        self._writer.commit()
+
+    def noted(self, name: str) -> Any:
+        """What was noted as ``name`` with the results. None: nothing."""
+        row = self._writer.execute("SELECT value FROM noted WHERE name = ?", [name]).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    @property
+    def revision(self) -> int:
+        """The highest revision that was sent. 0: none."""
+        return int(self.noted("revision") or 0)
+
+    @property
+    def count(self) -> int:
+        """The number of keys that are there."""
+        row = self._writer.execute("SELECT count(*) FROM sent").fetchone()
+        return int(row[0]) if row else 0
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+        self._database.close()
+
+    def _note(self, noted: dict[str, Any]) -> None:
+        for name, value in noted.items():
+            self._writer.execute("DELETE FROM noted WHERE name = ?", [name])
+            self._writer.execute("INSERT INTO noted VALUES (?, ?)", [name, json.dumps(value)])
+
+    def _keep(self, name: str, spans: Sequence[Span]) -> None:
+        rows = [{"span_start": span.start, "span_end": span.end} for span in spans]
+        self._database.register("_given", pa.Table.from_pylist(rows, _SPANS))
+        self._database.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM _given")
+        self._database.unregister("_given")
+
+
+def _shares(spans: str) -> str:
+    return f"EXISTS (FROM {spans} s WHERE s.span_start < window_end AND s.span_end > window_start)"

@@ -1,0 +1,50 @@
+"""What a sink sends results to."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from hourline_core.model import Metric, Project, Sink
+from serving_layer.sinks.result import Result
+from serving_layer.sinks.sent_results import SentResults
+
+
+class Target(Protocol):
+    """A connection to where results are sent. Each method raises SinkError if that does not do what it should."""
+
+    results_at_once: int
+    """The maximum number of results that ``send`` gets at once."""
+
+    def send(self, results: Sequence[Result], token: str, revision: int, sent: SentResults) -> None:
+        """Send these results of the answer with ``token``, each with ``revision``, and keep them in ``sent``. Where a
+        process dies in between, a topic is read again. Other targets get a result again, with a higher revision.
+        """
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+OpenTarget = Callable[[Project, Sink, Metric, pa.Schema, SentResults], Target]
+"""As ``open_target`` does."""
+
+
+def open_target(project: Project, sink: Sink, metric: Metric, columns: pa.Schema, sent: SentResults) -> Target:
+    """The target of a sink. ``columns`` are those of the view of ``metric``. A topic brings ``sent`` up to date. Raises
+    SinkError, BrokerError.
+    """
+    if sink.topic is not None:
+        from serving_layer.sinks.kafka_topic import KafkaTopic
+
+        return KafkaTopic(project, sink, sent)
+    if sink.webhook is not None:
+        from serving_layer.sinks.webhook import WebhookTarget
+
+        return WebhookTarget(sink)
+    if sink.command is not None:
+        from serving_layer.sinks.command import CommandTarget
+
+        return CommandTarget(project, sink)
+    from serving_layer.sinks.postgres_table import PostgresTable
+
+    return PostgresTable(sink, metric, columns)

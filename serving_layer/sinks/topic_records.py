@@ -1,0 +1,117 @@
+"""The records of a sink's topic: what their headers say, and reading those that are not noted as sent.
+
+Each record has these headers: ``hourline-sink`` (project and sink), ``hourline-revision``, ``hourline-window`` (start
+and end of the window) and, unless it is a tombstone, ``hourline-digest`` (the MD5 of the value without token and
+revision).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from hourline_core.errors import SinkError
+from hourline_core.model.hours import iso_text
+from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, broker_error
+from hourline_core.runtime.topics import topic_offsets
+from serving_layer.sinks.result import Result
+from serving_layer.sinks.sent_results import SentResults
+
+TOPIC = "topic"
+"""Under this name, the id of the topic is noted."""
+OFFSETS = "offsets"
+"""Under this name, the next offset of each partition is noted."""
+_OWNER, _REVISION, _WINDOW, _DIGEST = "hourline-sink", "hourline-revision", "hourline-window", "hourline-digest"
+_AT_ONCE = 10_000
+
+
+def headers_of(owner: str, result: Result, revision: int) -> list[tuple[str, str | bytes | None]]:
+    """The headers of a record. ``owner`` names the project and the sink."""
+    window = "/".join(moment.isoformat() for moment in result.window)
+    said = {_OWNER: owner, _REVISION: str(revision), _WINDOW: window}
+    said |= {} if result.digest is None else {_DIGEST: result.digest}
+    return [(name, text.encode()) for name, text in said.items()]
+
+
+def read_sent_records(
+    bootstrap: str, options: Mapping[str, str], topic: str, owner: str, sent: SentResults
+) -> dict[int, int]:
+    """Read the committed records of ``topic`` from the offsets that are noted in ``sent`` on, and note them there.
+    Returns the next offset of each partition.
+
+    Raises SinkError if a record is not one of ``owner``, and BrokerError.
+    """
+    noted: dict[str, int] = sent.noted(OFFSETS) or {}
+    ends = topic_offsets(bootstrap, topic, options)
+    nexts = {of: max(noted.get(str(of), 0), first) for of, (first, _) in ends.items()}
+    waiting = {of for of, (_, end) in ends.items() if nexts[of] < end}
+    doing = f"read topic '{topic}' of a sink"
+    reported: list[KafkaError] = []
+    if not waiting:
+        return nexts
+    consumer = Consumer(
+        {
+            **options,
+            "bootstrap.servers": bootstrap,
+            "group.id": "hourline-sink",  # No offset is committed to it.
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+            "error_cb": reported.append,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, of, nexts[of]) for of in sorted(waiting)])
+        while waiting:
+            messages = consumer.consume(_AT_ONCE, TIMEOUT_SECONDS)
+            if not messages:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            found: list[Result] = []
+            highest = 0
+            for message in messages:
+                of, error = message.partition(), message.error()
+                assert of is not None
+                if error is None:
+                    result, revision = _read(message, topic, owner)
+                    found.append(result)
+                    highest = max(highest, revision)
+                    nexts[of] = (message.offset() or 0) + 1
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    waiting.discard(of)
+                    nexts[of] = max(nexts[of], message.offset() or 0)
+                else:
+                    raise KafkaException(error)
+            sent.keep(found, highest, **{OFFSETS: {str(of): offset for of, offset in nexts.items()}})
+    except KafkaException as error:
+        raise broker_error(error.args[0], reported, bootstrap, doing, TIMEOUT_SECONDS) from None
+    finally:
+        consumer.close()
+    return nexts
+
+
+def _read(message: Message, topic: str, owner: str) -> tuple[Result, int]:
+    """The result of a record, without its value, and its revision. Raises SinkError."""
+    headers: dict[str, str | bytes | None] = dict(message.headers() or ())
+    said = {name: value.decode() if isinstance(value, bytes) else value for name, value in headers.items()}
+    key, given = message.key(), said.get(_OWNER)
+    try:
+        if given != owner or not isinstance(key, bytes):
+            raise ValueError
+        start, end = (datetime.fromisoformat(moment) for moment in str(said[_WINDOW]).split("/"))
+        digest = None if message.value() is None else str(said[_DIGEST])
+        return Result(key.decode(), (start, end), None, digest), int(str(said[_REVISION]))
+    except (ValueError, KeyError):
+        whose = f"which is one of sink {given}" if given and given != owner else "which no sink has sent"
+        raise SinkError(
+            f"topic '{topic}' has a record at partition {message.partition()}, offset {message.offset()}"
+            f"{_sent_at(message)}, {whose}; allowed are the records of this sink alone: name a topic of its own"
+        ) from None
+
+
+def _sent_at(message: Message) -> str:
+    kind, milliseconds = message.timestamp()
+    if kind == TIMESTAMP_NOT_AVAILABLE:
+        return ""
+    return f", sent at {iso_text(datetime.fromtimestamp(milliseconds / 1000).astimezone())}"

@@ -1,0 +1,62 @@
+"""A webhook: each changed result is posted to an address. An answer of 2xx means that it was taken."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hourline_core.error_causes import first_cause
+from hourline_core.errors import SinkError
+from hourline_core.model import Sink
+from serving_layer.sinks.one_result import one_result_json
+from serving_layer.sinks.result import Result
+from serving_layer.sinks.sent_results import SentResults
+
+if TYPE_CHECKING:
+    import httpx
+
+_SECONDS = 30.0
+
+
+class WebhookTarget:
+    """One connection, which is kept between results."""
+
+    results_at_once = 100
+
+    def __init__(self, sink: Sink) -> None:
+        import httpx
+
+        assert sink.webhook is not None
+        self._sink, self._webhook = sink, sink.webhook
+        # A redirect would turn a POST into a GET, so none is followed. A proxy of the environment is used.
+        self._client = httpx.Client(timeout=_SECONDS, follow_redirects=False)
+
+    def send(self, results: Sequence[Result], token: str, revision: int, sent: SentResults) -> None:
+        """See ``Target``."""
+        import httpx
+
+        taken = 0
+        try:
+            for result in results:
+                answer = self._client.post(
+                    self._webhook.url,
+                    content=one_result_json(self._sink, result, token, revision),
+                    headers={"Content-Type": "application/json", **self._webhook.headers},
+                )
+                if not answer.is_success:
+                    raise self._refused(result, answer)
+                taken += 1
+        except httpx.HTTPError as error:
+            why = first_cause([str(error) or type(error).__name__])
+            raise SinkError(f"{self._sink.place} was not reached: {why}; see whether it runs") from None
+        finally:
+            sent.keep(results[:taken], revision)
+
+    def close(self) -> None:
+        """See ``Target``."""
+        self._client.close()
+
+    def _refused(self, result: Result, answer: "httpx.Response") -> SinkError:
+        words = first_cause([answer.text[:200] or answer.reason_phrase])
+        return SinkError(
+            f"{self._sink.place} did not take the result {result.key}, allowed is an answer of 2xx: it answered "
+            f"{answer.status_code} ({words})"
+        )
