@@ -9,6 +9,7 @@ from hourline.cli.output import say
 def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Stop what `up` started, within seconds. A running commit is finished first."""
     declared = load_settings_alone(project, workspace)
-    from hourline_core.runtime.background import SPEED, stop
+    from hourline_core.runtime.background import SINKS, SPEED, stop
 
-    say("down" if stop(declared, SPEED) else "nothing was running")
+    stopped = [stop(declared, service) for service in (SINKS, SPEED)]
+    say("down" if any(stopped) else "nothing was running")

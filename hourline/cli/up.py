@@ -1,4 +1,4 @@
-"""``up``: starts Kafka and the speed layer in the background."""
+"""``up``: starts Kafka, the speed layer and the sinks in the background."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,9 @@ from hourline_core.model.topics import topic_text
 
 
 def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss: AcceptLoss = False) -> None:
-    """Start Kafka and the speed layer in the background. Processes that already run are not restarted."""
+    """Start Kafka, the speed layer and sinks in the background. Processes that already run are not restarted."""
     declared = load(project, workspace)
-    from hourline_core.runtime.background import SPEED, start
+    from hourline_core.runtime.background import SINKS, SPEED, start
 
     service = replace(SPEED, command=(*SPEED.command, "--accept-loss")) if accept_loss else SPEED
     own_kafka = declared.settings.kafka.bootstrap is None
@@ -27,7 +27,12 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
         kafka = start(declared, service, on_start, lambda: note("waiting for another `up`, which is starting them"))
     if accept_loss and not started:
         note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
+    if declared.sinks:
+        with interrupt_on_sigterm():
+            start(declared, SINKS)
     topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values() if source.topic))
     if derived := ", ".join(source.name for source in declared.sources.values() if source.is_derived):
         topics += f", and derives {derived}"
-    say(f"up: Kafka at {kafka}, the speed layer reads {topics}; `hourline down` stops {'both' if own_kafka else 'it'}")
+    sinks = f"; results go to {', '.join(declared.sinks)}" if declared.sinks else ""
+    stops = "all" if declared.sinks else "both" if own_kafka else "it"
+    say(f"up: Kafka at {kafka}, the speed layer reads {topics}{sinks}; `hourline down` stops {stops}")

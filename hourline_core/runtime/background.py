@@ -1,4 +1,4 @@
-"""Background services: Kafka and the speed layer, started by `up`, and Airflow, started by `airflow up`.
+"""Background services: Kafka, the speed layer and the sinks, started by `up`, and Airflow, started by `airflow up`.
 
 Each service runs its foreground command in a separate process. The process holds a lease while it lives. `down` and
 `airflow down` find the process by its lease, and stop it.
@@ -38,6 +38,7 @@ class Service:
 
 
 SPEED = Service("speed", ("speed",), "the speed layer", 300)
+SINKS = Service("sinks", ("send",), "the sinks", 60)
 AIRFLOW = Service("airflow", ("airflow", "run"), "Airflow", 300)
 
 

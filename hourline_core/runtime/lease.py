@@ -12,7 +12,7 @@ from typing import Literal
 
 from hourline_core.runtime.file_lock import HeldLock, hold_lock, holder
 
-LeaseName = Literal["speed", "standby", "batch", "airflow"]
+LeaseName = Literal["speed", "standby", "batch", "airflow", "sinks"]
 
 _DOING: dict[LeaseName, str] = {
     "speed": (
@@ -20,6 +20,7 @@ _DOING: dict[LeaseName, str] = {
         "stop it with `hourline down`, or use another --workspace"
     ),
     "standby": "is already the standby for the speed layer of {workspace}; only one is allowed",
+    "sinks": "sends the results of {workspace} to its sinks; stop it with `hourline down`, or use another --workspace",
     "airflow": "runs the Airflow of {workspace}; stop it with `hourline airflow down`, or use another --workspace",
     "batch": (
         "recomputes hours of {workspace}, or maintains tables there; wait until it is done, or stop it with Ctrl-C"

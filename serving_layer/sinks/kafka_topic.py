@@ -4,6 +4,7 @@ Each part of a round is a transaction. Before the first one, the records since t
 nothing is sent twice that a process has sent without noting it. Readers with ``read_committed`` get each change once.
 """
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 
@@ -22,6 +23,10 @@ from serving_layer.sinks.topic_records import OFFSETS, TOPIC, headers_of, read_s
 _SECONDS = 30.0
 _MOST_BYTES = 1_000_000_000
 """The client's own limit of a record. The broker and the topic have theirs."""
+
+_SILENT = logging.getLogger("hourline.sinks.client")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 
 
 class KafkaTopic:
@@ -53,7 +58,8 @@ class KafkaTopic:
                     "transaction.timeout.ms": int(_SECONDS * 1000),
                     "log_level": 0,
                     "error_cb": self._reported.append,
-                }
+                },
+                logger=_SILENT,  # It writes of fatal errors by itself, whatever its level is.
             )
             # It ends the transactions of another producer, so whatever that has sent is decided on now.
             self._producer.init_transactions(_SECONDS)
@@ -74,8 +80,8 @@ class KafkaTopic:
                 self._producer.abort_transaction(_SECONDS)
                 raise self._refusal(*self._refused[0])
             self._producer.commit_transaction(_SECONDS)
-        except KafkaException as error:
-            raise self._error(error.args[0]) from None
+        except (KafkaException, SystemError) as error:
+            raise self._error(_error_of(error)) from None
         sent.keep(results, revision, **{OFFSETS: self._nexts})
 
     def close(self) -> None:
@@ -125,3 +131,12 @@ class KafkaTopic:
             error, self._reported, self._kafka, f"send results to topic '{self._topic}'", _SECONDS
         )
         return found
+
+
+def _error_of(error: KafkaException | SystemError) -> KafkaError:
+    """Kafka's error. Python makes a SystemError of a fatal one that is met while deliveries are told."""
+    cause = error.__cause__ if isinstance(error, SystemError) else error
+    if not isinstance(cause, KafkaException):
+        raise error
+    found: KafkaError = cause.args[0]
+    return found

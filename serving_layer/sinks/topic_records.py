@@ -64,26 +64,27 @@ def read_sent_records(
     )
     try:
         consumer.assign([TopicPartition(topic, of, nexts[of]) for of in sorted(waiting)])
+        found: list[Result] = []
+        highest = 0
         while waiting:
-            messages = consumer.consume(_AT_ONCE, TIMEOUT_SECONDS)
-            if not messages:
+            message = consumer.poll(TIMEOUT_SECONDS)
+            if message is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            found: list[Result] = []
-            highest = 0
-            for message in messages:
-                of, error = message.partition(), message.error()
-                assert of is not None
-                if error is None:
-                    result, revision = _read(message, topic, owner)
-                    found.append(result)
-                    highest = max(highest, revision)
-                    nexts[of] = (message.offset() or 0) + 1
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    waiting.discard(of)
-                    nexts[of] = max(nexts[of], message.offset() or 0)
-                else:
-                    raise KafkaException(error)
-            sent.keep(found, highest, **{OFFSETS: {str(of): offset for of, offset in nexts.items()}})
+            of, error = message.partition(), message.error()
+            assert of is not None
+            if error is None:
+                result, revision = _read(message, topic, owner)
+                found.append(result)
+                highest = max(highest, revision)
+                nexts[of] = (message.offset() or 0) + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                waiting.discard(of)
+                nexts[of] = max(nexts[of], message.offset() or 0)
+            else:
+                raise KafkaException(error)
+            if not waiting or len(found) == _AT_ONCE:
+                sent.keep(found, highest, **{OFFSETS: {str(of): offset for of, offset in nexts.items()}})
+                found.clear()
     except KafkaException as error:
         raise broker_error(error.args[0], reported, bootstrap, doing, TIMEOUT_SECONDS) from None
     finally:

@@ -1,0 +1,57 @@
+"""How a sink is: a note in the workspace that the process that sends writes, for whoever asks.
+
+<workspace>/run/sinks/<name>.json
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from hourline_core.runtime.notes import note_file, read_note, write_note
+
+
+@dataclass(frozen=True)
+class SinkState:
+    """How a sink is."""
+
+    token: str | None = None
+    """The token of the newest answer of which everything was sent. None: none yet."""
+    checked: datetime | None = None
+    """When everything had been sent last (UTC). None: never."""
+    sent: int = 0
+    """The number of changed results that were sent, since the sink was first run in this workspace."""
+    gone: int = 0
+    """Those of ``sent`` that say that a result is gone."""
+    last_sent: datetime | None = None
+    """When something was sent last (UTC). None: nothing was."""
+    failing_since: datetime | None = None
+    """Since when results are not taken (UTC). None: they are."""
+    reason: str | None = None
+    """Why they are not taken."""
+
+
+_TIMES = ("checked", "last_sent", "failing_since")
+
+
+def write_sink_state(workspace: Path, sink: str, state: SinkState) -> None:
+    """Note how a sink is. A full disk stops nobody for the sake of this note."""
+    times = {name: moment.isoformat() for name in _TIMES if (moment := getattr(state, name))}
+    with suppress(OSError):
+        write_note(_file(workspace, sink), {**vars(state), **times})
+
+
+def read_sink_state(workspace: Path, sink: str) -> SinkState:
+    """How a sink was when it was noted last."""
+    said = None
+    with suppress(OSError):
+        said = read_note(_file(workspace, sink))
+    if said is None:
+        return SinkState()
+    times = {name: datetime.fromisoformat(said[name]) for name in _TIMES if said.get(name)}
+    known = {name: said[name] for name in vars(SinkState()) if name in said}
+    return SinkState(**{**known, **times})
+
+
+def _file(workspace: Path, sink: str) -> Path:
+    return note_file(workspace, f"sinks/{sink}")

@@ -1,0 +1,145 @@
+"""Runs all sinks of a project, each in a thread of its own: one that fails stops no other."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from hourline_core.errors import FaultError, HourlineError
+from hourline_core.faults import explain_fault, log_fault
+from hourline_core.machine import Surroundings
+from hourline_core.model import Project, Sink
+from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.runtime.sink_state import read_sink_state, write_sink_state
+from serving_layer.connection import Connection
+from serving_layer.sinks.sender import Sender
+from serving_layer.snapshots import Renewing, Snapshots
+
+_LOOK_SECONDS = 0.1
+"""How often a sink looks for a new snapshot."""
+_PAUSES = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""The seconds until a sink that has failed tries again: after the first failure, the second, and so on."""
+_STOP_SECONDS = 35.0
+"""The maximum time for which a stop waits for what is being sent. Nothing is lost or wrong after a longer one."""
+
+Say = Callable[[str], None]
+"""Says one sentence to a person."""
+
+
+class RunningSink:
+    """One sink, and what is known of it. For one thread."""
+
+    def __init__(self, project: Project, sink: Sink, say: Say, clock: Clock = wall_clock) -> None:
+        self.sink = sink
+        self._project, self._say, self._clock = project, say, clock
+        self._state = read_sink_state(project.workspace, sink.name)
+        self._sender: Sender | None = None
+        self._failures = 0
+        self._said_ready = False
+
+    def send(self, connection: Connection) -> HourlineError | None:
+        """Send how the results at the snapshot of ``connection`` differ from what was sent, and close it. Returns the
+        reason if something was not taken.
+        """
+        token = connection.token
+        try:
+            if self._sender is None:
+                self._sender = Sender(self._project, self.sink, self._clock)
+            sent, gone = self._sender.send_changes(connection)
+        except Exception as error:
+            connection.close()
+            return self._failed(error)
+        now = self._clock()
+        if self._failures:
+            self._say(f"sink {self.sink.name}: goes on")
+        elif not self._said_ready:
+            self._say(f"sink {self.sink.name}: {self.sink.place} has the results of {self.sink.metric} ({sent:,} sent)")
+        self._failures, self._said_ready = 0, True
+        self._note(
+            token=token,
+            checked=now,
+            sent=self._state.sent + sent,
+            gone=self._state.gone + gone,
+            last_sent=now if sent else self._state.last_sent,
+            failing_since=None,
+            reason=None,
+        )
+        return None
+
+    @property
+    def pause(self) -> float:
+        """The seconds until the next try: what ``emit`` says, or longer after a failure."""
+        interval = self.sink.interval.total_seconds()
+        return max(interval, _PAUSES[min(self._failures, len(_PAUSES)) - 1]) if self._failures else interval
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last try failed."""
+        return self._failures > 0
+
+    def close(self) -> None:
+        """End its connections."""
+        if self._sender is not None:
+            self._sender.close()
+
+    def _failed(self, error: Exception) -> HourlineError:
+        around = Surroundings((self._project.workspace,), self._project.settings.kafka.bootstrap)
+        reason = explain_fault(error, around)
+        if isinstance(reason, FaultError):
+            log_fault(error, self._project.workspace / "logs" / "errors.log", f"sink {self.sink.name}")
+        if not self._failures:
+            self._say(f"sink {self.sink.name}: {reason}; it tries again by itself")
+        self._failures += 1
+        self._note(failing_since=self._state.failing_since or self._clock(), reason=str(reason))
+        return reason
+
+    def _note(self, **changed: object) -> None:
+        self._state = replace(self._state, **changed)  # type: ignore[arg-type] # by the names of its fields
+        write_sink_state(self._project.workspace, self.sink.name, self._state)
+
+
+def run_sinks(project: Project, say: Say, stop: threading.Event, on_ready: Callable[[], None]) -> None:
+    """Send the results of all sinks until ``stop`` is set. Raises TableError if the tables cannot be read at first."""
+    snapshots = Snapshots(project)
+    renewing = Renewing(snapshots, lambda _: None)
+    threads = [
+        threading.Thread(target=_run_sink, args=(RunningSink(project, sink, say), snapshots, stop), daemon=True)
+        for sink in project.sinks.values()
+    ]
+    renewing.start()
+    for thread in threads:
+        thread.start()
+    on_ready()
+    stop.wait()
+    deadline = time.monotonic() + _STOP_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    renewing.stop()
+    snapshots.close()
+
+
+def drain_sinks(project: Project, say: Say) -> list[HourlineError]:
+    """Send what differs now, of all sinks. Returns the reasons of those that have failed. Raises TableError."""
+    reasons = []
+    for sink in project.sinks.values():
+        running = RunningSink(project, sink, say)
+        try:
+            if reason := running.send(Connection(project)):
+                reasons.append(reason)
+        finally:
+            running.close()
+    return reasons
+
+
+def _run_sink(running: RunningSink, snapshots: Snapshots, stop: threading.Event) -> None:
+    sent: Connection | None = None
+    pause = 0.0
+    while not stop.wait(pause):
+        newest = snapshots.newest
+        if newest is sent and not running.has_failed:
+            pause = _LOOK_SECONDS
+            continue
+        if running.send(snapshots.reader()) is None:
+            sent = newest
+        pause = max(running.pause, _LOOK_SECONDS)
+    running.close()

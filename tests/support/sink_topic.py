@@ -1,0 +1,68 @@
+"""What a reader of a sink's topic sees, by a plain consumer, and what it should see, by plain Python."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+import serving_layer
+from hourline_core.runtime.topics import topic_offsets
+from tests.protocol.test_sinks import view
+
+Newest = dict[str, dict[str, Any]]
+"""By key, the newest value without token and revision."""
+
+
+@dataclass(frozen=True)
+class TopicRecord:
+    key: dict[str, Any]
+    value: dict[str, Any] | None
+
+
+def read_topic(kafka: str, topic: str) -> list[TopicRecord]:
+    """The committed records, by partition and offset."""
+    consumer = Consumer(
+        {
+            **{"bootstrap.servers": kafka, "group.id": "reader", "enable.auto.commit": False},
+            **{"enable.partition.eof": True, "isolation.level": "read_committed", "log_level": 0},
+        }
+    )
+    partitions = sorted(topic_offsets(kafka, topic, {}))
+    consumer.assign([TopicPartition(topic, of, 0) for of in partitions])
+    found, waiting = [], set(partitions)
+    while waiting:
+        message = consumer.poll(10)
+        assert message is not None
+        if (error := message.error()) is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            waiting.discard(message.partition() or 0)
+            continue
+        key, value = message.key(), message.value()
+        assert isinstance(key, bytes)
+        found.append(TopicRecord(json.loads(key), None if value is None else json.loads(value)))
+    consumer.close()
+    return found
+
+
+def newest_of(records: list[TopicRecord]) -> Newest:
+    """The newest value of each key. Each revision rises, and nothing is told twice."""
+    newest: Newest = {}
+    revisions: dict[str, int] = {}
+    for record in records:
+        key = json.dumps(record.key, separators=(",", ":"))
+        if record.value is None:
+            assert newest.pop(key, None) is not None
+            continue
+        revision = record.value["revision"]
+        assert revision > revisions.get(key, 0)
+        revisions[key] = revision
+        value = {name: one for name, one in record.value.items() if name not in ("token", "revision")}
+        assert newest.get(key) != value
+        newest[key] = value
+    return newest
+
+
+def in_view(connection: serving_layer.Connection, metric: str) -> Newest:
+    """What the topic should have."""
+    return {key: value for of in view(connection, metric).values() for key, value in of.items()}
