@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from hourline_core.model import Source
 from hourline_core.runtime.kafka_absence import KafkaAbsence
+from hourline_core.runtime.sink_state import SinkProblem
 from hourline_core.runtime.speed_end import SpeedEnd
 from hourline_core.runtime.unwritten_reports import UnwrittenReports
 
@@ -162,6 +163,8 @@ class SourceFacts:
     waiting: Waiting | None = None
     refused_lookups: tuple[RefusedLookup, ...] = ()
     changed_lookups: tuple[ChangedLookup, ...] = ()
+    failing_sinks: tuple[SinkProblem, ...] = ()
+    """Those of its metrics."""
     ids: int = 0
     """The number of events within the horizon of ids."""
 

@@ -1,7 +1,7 @@
 """Reads the facts that findings are decided by: from a snapshot's tables in DuckDB, and from the workspace."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,6 +32,7 @@ from hourline_core.model.decoding import decoding_of
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_absence import last_absence
 from hourline_core.runtime.lease import lease_holder
+from hourline_core.runtime.sink_state import SinkProblem, find_sink_problem
 from hourline_core.runtime.speed_end import last_end
 from hourline_core.runtime.topic_absence import absent_topics
 from hourline_core.runtime.unwritten_reports import last_unwritten
@@ -79,7 +80,10 @@ class FactsReader:
         )
         states = [read_state(self._project, self._project.lookups[name]) for name in sorted(lookup_names(source))]
         facts = replace(
-            facts, refused_lookups=_refused_lookups(states), changed_lookups=self._changed_lookups(source, states)
+            facts,
+            refused_lookups=_refused_lookups(states),
+            changed_lookups=self._changed_lookups(source, states),
+            failing_sinks=tuple(_failing_sinks(self._project, source)),
         )
         known = self._snapshot.progress.get(source.name)
         if known is None:
@@ -194,3 +198,11 @@ def _reason(row: Mapping[str, Any]) -> Reason:
 
 def _refused_lookups(states: Iterable[LookupState]) -> tuple[RefusedLookup, ...]:
     return tuple(RefusedLookup(one.lookup.name, one.problem, one.refreshed) for one in states if one.problem)
+
+
+def _failing_sinks(project: Project, source: Source) -> Iterator[SinkProblem]:
+    for name, sink in sorted(project.sinks.items()):
+        if project.all_metrics[sink.metric].source == source.name and (
+            found := find_sink_problem(project.workspace, name)
+        ):
+            yield found

@@ -19,6 +19,7 @@ def find_in_work(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) 
     yield find_gaps(facts)
     yield find_not_recomputed(facts, schedule, now)
     yield find_refused_lookups(facts, now)
+    yield find_failing_sinks(facts, now)
     yield find_changed_lookups(facts, now)
 
 
@@ -112,6 +113,22 @@ def find_changed_lookups(facts: SourceFacts, now: datetime) -> Found | None:
         "see whether the table is right; `hourline recompute --from … --to …` then takes its rows, and a greater "
         f"`most_changed_hours` in lookups/{first.name}.yaml has the scheduled recompute take them",
         {"lookups": [one.name for one in facts.changed_lookups], "hours": first.hours},
+    )
+
+
+def find_failing_sinks(facts: SourceFacts, now: datetime) -> Found | None:
+    """Sinks that results do not arrive at."""
+    bound = facts.source.findings.failing_sink
+    failing = [one for one in facts.failing_sinks if one.since is None or now - one.since > bound.after]
+    if not failing:
+        return None
+    return Found(
+        "failing_sink",
+        min(*(one.since or now for one in failing), now),
+        now,
+        f"results do not arrive at sink {listed([one.sink for one in failing])}: {failing[0].reason.rstrip('.')}",
+        "mend that; what has changed is then sent by itself, and `hourline up` starts a process that has ended",
+        {"sinks": [one.sink for one in failing]},
     )
 
 

@@ -200,6 +200,9 @@ class SourceFindings(Bounds):
     hours are stale, and wait for a person.
     """
 
+    failing_sink: TimeForm = TimeBound(after=timedelta(minutes=1), severity="fail")
+    """The time for which the results of a metric have not arrived at a sink."""
+
     remembered_ids: SizeForm = SizeBound()
     """The size of the ids within `id_horizon`, 8 bytes for each event. Those beyond `speed.ids_in_memory` are in files.
     """

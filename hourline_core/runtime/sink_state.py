@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from hourline_core.runtime.lease import lease_holder
 from hourline_core.runtime.notes import note_file, read_note, write_note
 
 
@@ -29,6 +30,18 @@ class SinkState:
     """Since when results are not taken (UTC). None: they are."""
     reason: str | None = None
     """Why they are not taken."""
+    running: bool = False
+    """Whether a process has begun to send until it is stopped, and has not stopped by itself."""
+
+
+@dataclass(frozen=True)
+class SinkProblem:
+    """Why the results of a sink do not arrive."""
+
+    sink: str
+    reason: str
+    since: datetime | None
+    """Since when (UTC). None: nothing was ever sent."""
 
 
 _TIMES = ("checked", "last_sent", "failing_since")
@@ -51,6 +64,14 @@ def read_sink_state(workspace: Path, sink: str) -> SinkState:
     times = {name: datetime.fromisoformat(said[name]) for name in _TIMES if said.get(name)}
     known = {name: said[name] for name in vars(SinkState()) if name in said}
     return SinkState(**{**known, **times})
+
+
+def find_sink_problem(workspace: Path, sink: str) -> SinkProblem | None:
+    """Why the results of a sink do not arrive. None: they do, or nobody has told it to send them."""
+    state = read_sink_state(workspace, sink)
+    if state.running and lease_holder(workspace, "sinks") is None:
+        return SinkProblem(sink, "its process has ended, and nobody told it to", state.checked)
+    return SinkProblem(sink, state.reason, state.failing_since) if state.reason else None
 
 
 def _file(workspace: Path, sink: str) -> Path:

@@ -77,6 +77,10 @@ class RunningSink:
         """Whether the last try failed."""
         return self._failures > 0
 
+    def note_running(self, running: bool) -> None:
+        """Note whether this process sends until it is stopped."""
+        self._note(running=running)
+
     def close(self) -> None:
         """End its connections."""
         if self._sender is not None:
@@ -132,6 +136,7 @@ def drain_sinks(project: Project, say: Say) -> list[HourlineError]:
 
 
 def _run_sink(running: RunningSink, snapshots: Snapshots, stop: threading.Event) -> None:
+    running.note_running(True)
     sent: Connection | None = None
     pause = 0.0
     while not stop.wait(pause):
@@ -143,3 +148,4 @@ def _run_sink(running: RunningSink, snapshots: Snapshots, stop: threading.Event)
             sent = newest
         pause = max(running.pause, _LOOK_SECONDS)
     running.close()
+    running.note_running(False)

@@ -105,7 +105,9 @@ def expected(emit: str, connection: serving_layer.Connection, name: str, clock: 
         return {key: value for of in rows.values() for key, value in of.items()}
     if emit == "closed":
         grace = timedelta(hours=1)
-        return {key: value for (_, end), of in rows.items() if end + grace <= clock for key, value in of.items()}
+        # A window closes with its last hour, also if it ends within that.
+        closed = (clock - grace).replace(minute=0, second=0, microsecond=0)
+        return {key: value for (_, end), of in rows.items() if end <= closed for key, value in of.items()}
     metric, base = connection.project.all_metrics[name], connection.project.base_of(name)
     reach = metric.session.gap + timedelta(hours=1) if metric.session else timedelta(0)
     listed = connection.sql(f"SELECT hour FROM hours WHERE name = '{base}' AND state <> 'final'").fetchall()

@@ -28,6 +28,7 @@ from hourline_core.model.finding_bounds import SourceFindings, SpeedFindings
 from hourline_core.model.hours import HOUR
 from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.runtime.kafka_absence import KafkaAbsence
+from hourline_core.runtime.sink_state import SinkProblem
 from hourline_core.runtime.speed_end import SpeedEnd
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -183,6 +184,12 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
         facts(changed_lookups=(ChangedLookup("plane", 1_234, 1_000, NOW - HOUR),)),
         "fail",
         "rows of lookup plane have changed that events of 1,234 published hours met, and 1,000 are allowed",
+    ),
+    "failing_sink": (
+        facts(failing_sinks=(SinkProblem("out", "no answer", NOW - MINUTE),)),
+        facts(failing_sinks=(SinkProblem("out", "no answer", NOW - 2 * MINUTE), SinkProblem("hook", "x", NOW))),
+        "fail",
+        "results do not arrive at sink out: no answer",
     ),
     "remembered_ids": (
         facts(WITH_ID, ids=1 << 27),
