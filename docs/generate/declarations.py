@@ -17,6 +17,7 @@ from hourline_core.model import (
     Measure,
     Metric,
     Settings,
+    Sink,
     Source,
     UserMeasure,
     Volume,
@@ -34,6 +35,7 @@ from hourline_core.model.record_format import AvroFormat, RecordFormat
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
 from hourline_core.model.session_window import SessionWindow
+from hourline_core.model.sink import Webhook
 from hourline_core.model.snapshot import Snapshot
 from hourline_core.model.text_format import TextFormat
 from hourline_core.model.topics import TopicPattern
@@ -41,8 +43,9 @@ from hourline_core.model.upsert import Upsert
 
 _INTRODUCTION = """
 A project is a folder. Its settings are in `hourline.yaml`, each source is a file in `sources/`, and each metric is a
-file in `metrics/`. A lookup is a file in `lookups/`. A test of metrics is a file in `tests/`. A measure of your own is
-a file in `measures/` or `folds/`. Schemas of Avro and Protobuf are files in `schemas/`.
+file in `metrics/`. A lookup is a file in `lookups/`, and a sink one in `sinks/`. A test of metrics is a file in
+`tests/`. A measure of your own is a file in `measures/` or `folds/`. Schemas of Avro and Protobuf are files in
+`schemas/`.
 [Declare a source and metrics](../guides/declare-a-source-and-metrics.md) shows how to write them.
 `hourline schema` prints JSON Schemas of these files for editors.
 """
@@ -84,6 +87,7 @@ _TITLES: dict[type[Declaration], str] = {
     ShareBound: "A bound on a share",
     TimeBound: "A bound on a time",
     SizeBound: "A bound on a size",
+    Webhook: "Webhook",
 }
 """The parts that describe the values of a key."""
 
@@ -140,6 +144,8 @@ def page() -> str:
         *_part(3, _TITLES[SessionWindow], SessionWindow, prefix="window."),
         *_part(3, _TITLES[History], History),
         *_part(2, "Metrics over metrics", Rollup),
+        *_part(2, "Sinks", Sink),
+        *_part(3, _TITLES[Webhook], Webhook, prefix="webhook."),
         *_part(2, _TITLES[Expectation], Expectation, head="part"),
         *_part(2, "Tests of metrics", MetricTest),
         *_part(2, "Settings", Settings),

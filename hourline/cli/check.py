@@ -22,6 +22,7 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline_core.ledger.raw_records import notes_on_raw_records
     from hourline_core.lookups.refresh import find_unusable
     from hourline_core.model.loaded_tests import find_mistakes_of_tests
+    from hourline_core.model.sink_checks import describe_waiting_sinks
     from hourline_core.runtime.spark import spark_session, stop_spark
 
     spark = spark_session(declared, "check", brief=True, runs_tasks=False)
@@ -42,8 +43,11 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
         )
     for line in notes_on_raw_records(declared):
         note(line)
+    for line in describe_waiting_sinks(declared.sinks, declared.sources, declared.all_metrics, declared.where_declared):
+        note(line)
     for line in describe_following_fields(declared):
         say(line)
     lookups = f"{len(declared.lookups)} lookup(s), " if declared.lookups else ""
     sources, metrics = f"{len(declared.sources)} source(s)", f"{len(declared.all_metrics)} metric(s)"
-    say(f"{declared.name}: {sources}, {lookups}{metrics}, no mistakes")
+    sinks = f", {len(declared.sinks)} sink(s)" if declared.sinks else ""
+    say(f"{declared.name}: {sources}, {lookups}{metrics}{sinks}, no mistakes")

@@ -8,7 +8,7 @@ from hourline.cli.output import say, say_json, say_table
 
 
 def sinks(project: ProjectFolder = Path(), workspace: Workspace = None, format: Format = ReportFormat.TEXT) -> None:
-    """List the sinks, with what each has sent, its lag, and why it fails if it does."""
+    """List the sinks, what each has sent, and its lag. A sink that fails has the reason."""
     declared = load(project, workspace)
     from serving_layer.sinks.report import report_sinks
 

@@ -10,7 +10,7 @@ from hourline_core.model.topics import topic_text
 
 
 def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss: AcceptLoss = False) -> None:
-    """Start Kafka, the speed layer and sinks in the background. Processes that already run are not restarted."""
+    """Start Kafka, the speed layer and all sinks. They run in the background. What already runs is not restarted."""
     declared = load(project, workspace)
     from hourline_core.runtime.background import SINKS, SPEED, start
 

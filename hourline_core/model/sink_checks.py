@@ -44,3 +44,16 @@ def find_sink_mistakes(
 
 def _taken(metric: Metric) -> str | None:
     return next((name for name in (*metric.dimensions, *metric.measures) if name in SENT_COLUMNS), None)
+
+
+def describe_waiting_sinks(
+    sinks: Mapping[str, Sink], sources: Mapping[str, Source], metrics: Mapping[str, Metric], where: Callable[..., str]
+) -> Iterator[str]:
+    """One line for each sink that sends the results of an hour only once later events have come."""
+    for name, sink in sinks.items():
+        source = sources[metrics[sink.metric].source]
+        if sink.emit in ("closed", "final") and source.clock == "event_time" and source.idle is None:
+            yield (
+                f"{where('sink', name, ('emit',))}: emit: {sink.emit} waits for later events of source "
+                f"'{source.name}', whose event times close its hours; `idle: 15m` there, or `clock: wall`, needs none"
+            )

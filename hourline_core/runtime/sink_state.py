@@ -49,7 +49,7 @@ _TIMES = ("checked", "last_sent", "failing_since")
 
 def write_sink_state(workspace: Path, sink: str, state: SinkState) -> None:
     """Note how a sink is. A full disk stops nobody for the sake of this note."""
-    times = {name: moment.isoformat() for name in _TIMES if (moment := getattr(state, name))}
+    times = {name: moment.isoformat(timespec="seconds") for name in _TIMES if (moment := getattr(state, name))}
     with suppress(OSError):
         write_note(_file(workspace, sink), {**vars(state), **times})
 

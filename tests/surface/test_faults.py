@@ -53,6 +53,8 @@ OTHERS = [
     ["quality"],
     ["changes", "--since", "2024-05-06T20"],
     ["followers"],
+    ["sinks"],
+    ["send"],
     ["lookups", "--refresh"],
     ["late"],
     ["drift"],
