@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,11 +26,10 @@ from tests.protocol.test_changes import ROLLUPS, STEPS, WINDOWS, do
 from tests.protocol.test_rollups import with_rollups
 from tests.support.examples import examples
 from tests.support.result_rows import KEPT
+from tests.support.sent_values import Newest, as_sent, view
 from tests.support.visits import Visit, Visits, hour
 
 EMITS = ["batch", "closed", "final"]
-Newest = dict[str, dict[str, Any]]
-"""By key, the newest value without token and revision."""
 
 
 class KilledError(BaseException):
@@ -63,7 +63,7 @@ class Received:
         for result in results:
             assert revision > self.revisions.get(result.key, 0), "each revision rises"
             value = result.sent_value(token, revision)
-            told = None if value is None else json.loads(value)
+            told = None if value is None else as_sent(json.loads(value, parse_float=Decimal))
             if told is None:
                 assert result.key in self.newest, "what is gone was there"
                 del self.newest[result.key]
@@ -79,23 +79,6 @@ class Received:
         sent.keep(results, revision)
 
     def close(self) -> None: ...
-
-
-def view(connection: serving_layer.Connection, name: str) -> dict[tuple[datetime, datetime], Newest]:
-    """The rows of the view, by window, as a sink sends them. By plain Python."""
-    metric = connection.project.all_metrics[name]
-    found: dict[tuple[datetime, datetime], Newest] = {}
-    for row in connection.sql(f"FROM {name}").to_arrow_table().to_pylist():
-        start = row["hour"] if metric.window.is_hour else row["window_start"]
-        end = start + timedelta(hours=1) if metric.window.is_hour else row["window_end"]
-        key = {"window_start": iso(start), "window_end": iso(end)} | {one: row[one] for one in metric.dimensions}
-        values = {one: row[one] for one in metric.measures} | {"state": row["state"]}
-        found.setdefault((start, end), {})[json.dumps(key, separators=(",", ":"))] = values
-    return found
-
-
-def iso(moment: datetime) -> str:
-    return iso_text(moment) if not moment.microsecond else f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def expected(emit: str, connection: serving_layer.Connection, name: str, clock: datetime, before: Newest) -> Newest:

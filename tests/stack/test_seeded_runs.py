@@ -18,6 +18,7 @@ from speed_layer.commit import maintenance
 from speed_layer.commit.maintenance import maintain_source
 from tests.support import parcels
 from tests.support.parcels import GARBAGE
+from tests.support.sink_topic import in_view, newest_of, read_topic
 from tests.support.stack_project import StackProject, leave_rows
 
 pytestmark = pytest.mark.heavy
@@ -34,10 +35,15 @@ def test_a_random_story_is_exact_after_each_step(
     project = parcels.make(
         tmp_path, kafka, topic=f"story_{seed}", records_per_batch=rand.choice([25, 60, 200]), few=True
     )
+    (tmp_path / "sinks").mkdir()
+    (tmp_path / "sinks" / "out.yaml").write_text(f"{{metric: flow, topic: out_{seed}, partitions: 2}}")
     send(project, rand)
     for step in ("drain", *rand.sample(list(STEPS), 2)):
         STEPS[step](project, rand)
         assert project.check() > 50, step
+        project.command("send", "--drain")
+        with serving_layer.connect(project.project) as connection:
+            assert newest_of(read_topic(kafka, f"out_{seed}")) == in_view(connection, "flow")
 
 
 def send(project: StackProject, rand: random.Random) -> None:

@@ -1,6 +1,5 @@
 """Results that are sent to a topic of a real Kafka, to PostgreSQL, to a webhook and to a command."""
 
-import json
 import os
 import sys
 import threading
@@ -25,7 +24,8 @@ from serving_layer.sinks.sender import Sender, sent_file
 from serving_layer.sinks.sent_results import SentResults
 from tests.support.forked import start
 from tests.support.result_rows import KEPT
-from tests.support.sink_topic import in_view, newest_of, read_topic
+from tests.support.sent_values import key_text
+from tests.support.sink_topic import in_view, newest_of, read_json, read_topic
 from tests.support.visits import Visit, Visits
 
 KILLED = 9
@@ -166,7 +166,7 @@ class Hook(BaseHTTPRequestHandler):
     refuses: ClassVar[int] = 0
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = read_json(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.headers["X-Secret"] == "s"
         if len(Hook.got) == Hook.refuses:
             self.send_response(503)
@@ -201,7 +201,7 @@ def test_a_webhook_gets_each_result_and_is_asked_again(tmp_path: Path, hook: str
     assert send(visits.project) == (2, 0)
     with serving_layer.connect(visits.project) as results:
         token, rows = results.token, in_view(results, "loads")
-    assert {json.dumps(one["key"], separators=(",", ":")): one["value"] for one in Hook.got} == rows
+    assert {key_text(one["key"]): one["value"] for one in Hook.got} == rows
     assert {(one["sink"], one["metric"], one["token"]) for one in Hook.got} == {("hook_sink", "loads", token)}
 
 
@@ -218,8 +218,8 @@ def test_a_command_gets_each_result_and_its_failure_is_told(tmp_path: Path) -> N
         send(visits.project)
     script.write_text(script.read_text().replace("sys.exit('no page')", "pass"))
     send(visits.project)
-    taken = [json.loads(line) for line in (visits.project.root / "taken").read_text().splitlines()]
+    taken = [read_json(line) for line in (visits.project.root / "taken").read_text().splitlines()]
     with serving_layer.connect(visits.project) as results:
         rows = in_view(results, "loads")
-    assert {json.dumps(one["key"], separators=(",", ":")): one["value"] for one in taken} == rows
+    assert {key_text(one["key"]): one["value"] for one in taken} == rows
     assert len(taken) == len(rows), "none is given twice"

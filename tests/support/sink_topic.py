@@ -2,16 +2,14 @@
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 import serving_layer
 from hourline_core.runtime.topics import topic_offsets
-from tests.protocol.test_sinks import view
-
-Newest = dict[str, dict[str, Any]]
-"""By key, the newest value without token and revision."""
+from tests.support.sent_values import Newest, as_sent, key_text, view
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,14 @@ def read_topic(kafka: str, topic: str) -> list[TopicRecord]:
             continue
         key, value = message.key(), message.value()
         assert isinstance(key, bytes)
-        found.append(TopicRecord(json.loads(key), None if value is None else json.loads(value)))
+        found.append(TopicRecord(read_json(key), None if value is None else read_json(value)))
     consumer.close()
+    return found
+
+
+def read_json(text: bytes | str) -> dict[str, Any]:
+    """An object of JSON, with all digits of its numbers."""
+    found: dict[str, Any] = as_sent(json.loads(text, parse_float=Decimal))
     return found
 
 
@@ -50,7 +54,7 @@ def newest_of(records: list[TopicRecord]) -> Newest:
     newest: Newest = {}
     revisions: dict[str, int] = {}
     for record in records:
-        key = json.dumps(record.key, separators=(",", ":"))
+        key = key_text(record.key)
         if record.value is None:
             assert newest.pop(key, None) is not None
             continue
