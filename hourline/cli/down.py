@@ -11,5 +11,8 @@ def down(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     declared = load_settings_alone(project, workspace)
     from hourline_core.runtime.background import SINKS, SPEED, stop
 
-    stopped = [stop(declared, service) for service in (SINKS, SPEED)]
-    say("down" if any(stopped) else "nothing was running")
+    try:
+        sent = stop(declared, SINKS)
+    finally:  # What does not stop is no reason for the other to go on.
+        stopped = stop(declared, SPEED)
+    say("down" if sent or stopped else "nothing was running")

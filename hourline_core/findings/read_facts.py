@@ -24,6 +24,7 @@ from hourline_core.findings.facts import (
     Waiting,
 )
 from hourline_core.ledger.snapshot import Snapshot
+from hourline_core.ledger.token import AnswerToken
 from hourline_core.lookups.pinning import names_of as lookup_names
 from hourline_core.lookups.refresh import LookupState, read_state
 from hourline_core.model import Project, Source
@@ -83,7 +84,7 @@ class FactsReader:
             facts,
             refused_lookups=_refused_lookups(states),
             changed_lookups=self._changed_lookups(source, states),
-            failing_sinks=tuple(_failing_sinks(self._project, source)),
+            failing_sinks=tuple(_failing_sinks(self._project, source, str(AnswerToken.of(self._snapshot)))),
         )
         known = self._snapshot.progress.get(source.name)
         if known is None:
@@ -200,9 +201,9 @@ def _refused_lookups(states: Iterable[LookupState]) -> tuple[RefusedLookup, ...]
     return tuple(RefusedLookup(one.lookup.name, one.problem, one.refreshed) for one in states if one.problem)
 
 
-def _failing_sinks(project: Project, source: Source) -> Iterator[SinkProblem]:
-    for name, sink in sorted(project.sinks.items()):
+def _failing_sinks(project: Project, source: Source, token: str) -> Iterator[SinkProblem]:
+    for _, sink in sorted(project.sinks.items()):
         if project.all_metrics[sink.metric].source == source.name and (
-            found := find_sink_problem(project.workspace, name)
+            found := find_sink_problem(project.workspace, sink, token)
         ):
             yield found

@@ -1,7 +1,9 @@
 """A sink: where the results of a metric are sent, as they change."""
 
+import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, StringConstraints, WithJsonSchema, model_validator
@@ -38,6 +40,18 @@ def _emit(value: object) -> str:
 Emit = Annotated[str, BeforeValidator(_emit), WithJsonSchema({"type": "string", "examples": ["batch", "every 10s"]})]
 
 
+def _headers(given: dict[str, str]) -> dict[str, str]:
+    """Values are never shown, since they may be secrets."""
+    for name, value in given.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise refuse(f"got the name {describe(name)}, which no header may have")
+        if not re.fullmatch(r"[\x20-\x7e\t]*", value):
+            raise refuse(
+                "got a value with a line break or another character that no header may have, allowed is ASCII", name
+            )
+    return given
+
+
 Command = Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], pydantic.Field(min_length=1)]
 
 
@@ -47,7 +61,7 @@ class Webhook(Declaration):
     url: Annotated[str, AfterValidator(check_http_url)]
     """The address: `https://HOST/PATH` or `http://HOST:PORT/PATH`."""
 
-    headers: dict[str, str] = pydantic.Field(default={}, repr=False)
+    headers: Annotated[dict[str, str], AfterValidator(_headers)] = pydantic.Field(default={}, repr=False)
     """Headers of each request, such as `Authorization`. Keep secrets in the environment: `${NAME}`."""
 
     @classmethod
@@ -105,7 +119,8 @@ class Sink(Declaration):
         """Where results are sent, for people. It has no secret."""
         match self.target:
             case "webhook" if self.webhook:
-                return self.webhook.url.partition("?")[0]
+                parts = urlsplit(self.webhook.url)  # Its path may be a secret, too.
+                return f"{parts.scheme}://{parts.netloc}"
             case "command" if self.command:
                 return self.command[0]
         return str(getattr(self, self.target))

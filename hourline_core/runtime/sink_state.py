@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from hourline_core.model import Sink
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.runtime.notes import note_file, read_note, write_note
 
@@ -66,12 +67,18 @@ def read_sink_state(workspace: Path, sink: str) -> SinkState:
     return SinkState(**{**known, **times})
 
 
-def find_sink_problem(workspace: Path, sink: str) -> SinkProblem | None:
-    """Why the results of a sink do not arrive. None: they do, or nobody has told it to send them."""
-    state = read_sink_state(workspace, sink)
+def find_sink_problem(workspace: Path, sink: Sink, token: str) -> SinkProblem | None:
+    """Why the results of a sink, as they are in the answer with ``token``, do not arrive. None: they do, or nobody has
+    told it to send them.
+    """
+    state = read_sink_state(workspace, sink.name)
     if state.running and lease_holder(workspace, "sinks") is None:
-        return SinkProblem(sink, "its process has ended, and nobody told it to", state.checked)
-    return SinkProblem(sink, state.reason, state.failing_since) if state.reason else None
+        return SinkProblem(sink.name, "its process has ended, and nobody told it to", state.checked)
+    if state.reason:
+        return SinkProblem(sink.name, state.reason, state.failing_since)
+    if state.running and state.checked and state.token != token:
+        return SinkProblem(sink.name, "it has not sent what has changed since", state.checked + sink.interval)
+    return None
 
 
 def _file(workspace: Path, sink: str) -> Path:

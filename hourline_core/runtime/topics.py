@@ -31,14 +31,17 @@ def ensure_topic(
     partitions: int,
     client_options: Mapping[str, str],
     retention: Retention | None = None,
+    *,
+    compacted: bool = False,
 ) -> str:
     """Create ``topic`` if it is missing, and return its id as Kafka's own tools print it. A recreated topic has a new
-    id. Without ``retention``, it has that of the broker.
+    id. Without ``retention``, it has that of the broker. ``compacted``: of each key, the newest record stays.
 
     An existing topic is not changed, whatever its number of partitions or its retention. Raises BrokerError.
     """
     with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
         config = {} if retention is None else {"retention.ms": _milliseconds(retention)}
+        config |= {"cleanup.policy": "compact"} if compacted else {}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config=config)
         try:
             client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)[

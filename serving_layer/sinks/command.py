@@ -1,5 +1,6 @@
 """A command that runs for each changed result, as JSON on its standard input. Status 0 means that it was taken."""
 
+import json
 import os
 import signal
 import subprocess
@@ -20,11 +21,13 @@ _SECONDS = 60
 class CommandTarget:
     """A process for each result, one after the other."""
 
-    results_at_once = 20
+    results_at_once = 1
 
-    def __init__(self, project: Project, sink: Sink) -> None:
+    def __init__(self, project: Project, sink: Sink, sent: SentResults) -> None:
         assert sink.command is not None
         self._sink, self._command, self._folder = sink, sink.command, project.root
+        self._running: subprocess.Popen[bytes] | None = None
+        sent.begin(f"command {json.dumps(sink.command)}")
 
     def send(self, results: Sequence[Result], token: str, revision: int, sent: SentResults) -> None:
         """See ``Target``."""
@@ -36,8 +39,13 @@ class CommandTarget:
         finally:
             sent.keep(results[:taken], revision)
 
+    def end_round(self, first_revision: int) -> None:
+        """See ``Target``."""
+
     def close(self) -> None:
         """See ``Target``."""
+        if self._running is not None:
+            _kill(self._running)
 
     def _run(self, result: Result, given: bytes) -> None:
         try:
@@ -53,6 +61,7 @@ class CommandTarget:
             )
         except OSError as error:
             raise SinkError(f"the command {self._command[0]} cannot be run: {error.strerror}; mend it") from None
+        self._running = process
         try:
             said, _ = process.communicate(given, _SECONDS)
         except subprocess.TimeoutExpired:
@@ -60,8 +69,8 @@ class CommandTarget:
                 f"the command {self._command[0]} was ended after {_SECONDS} s, with the result {result.key}"
             ) from None
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            self._running = None
+            _kill(process)
             process.wait()
         if process.returncode:
             words = first_cause([line for line in said.decode(errors="replace").splitlines() if line.strip()][-1:])
@@ -69,3 +78,9 @@ class CommandTarget:
                 f"the command {self._command[0]} ended with status {process.returncode}, allowed is 0, with the result "
                 f"{result.key}" + (f": {words}" if words else "")
             )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a command with all that it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

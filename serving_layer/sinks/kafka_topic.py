@@ -8,21 +8,23 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 
 from hourline_core.error_causes import first_cause
 from hourline_core.errors import BrokerError, SinkError
 from hourline_core.model import Project, Sink
 from hourline_core.runtime.compacted_topic import ensure_compacted_topic
 from hourline_core.runtime.kafka import reachable_kafka
-from hourline_core.runtime.kafka_admin import broker_error
+from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, KeptAdmin, broker_error
+from hourline_core.runtime.topics import id_of
 from serving_layer.sinks.result import Result
 from serving_layer.sinks.sent_results import SentResults
-from serving_layer.sinks.topic_records import OFFSETS, TOPIC, headers_of, read_sent_records
+from serving_layer.sinks.topic_records import OFFSETS, headers_of, read_sent_records
 
 _SECONDS = 30.0
 _MOST_BYTES = 1_000_000_000
 """The client's own limit of a record. The broker and the topic have theirs."""
+_BATCH_BYTES = 1_000_000
 
 _SILENT = logging.getLogger("hourline.sinks.client")
 _SILENT.addHandler(logging.NullHandler())
@@ -39,9 +41,9 @@ class KafkaTopic:
         assert sink.topic is not None
         self._topic, self._owner = sink.topic, f"{project.identifier}/{sink.name}"
         self._kafka, options = reachable_kafka(project), project.settings.kafka.options
-        topic_id = ensure_compacted_topic(self._kafka, sink.topic, sink.partitions, options)
-        if sent.noted(TOPIC) != topic_id:  # It is another topic, or this is the first time: what it has is read.
-            sent.forget(**{TOPIC: topic_id})
+        self._there = ensure_compacted_topic(self._kafka, sink.topic, sink.partitions, options)
+        sent.begin(f"topic {self._there.id}")  # If it is another topic, what it has is read.
+        self._admin = KeptAdmin(self._kafka, options)
         self._reported: deque[KafkaError] = deque(maxlen=10)
         self._refused: list[tuple[KafkaError, Message]] = []
         try:
@@ -54,6 +56,8 @@ class KafkaTopic:
                     "partitioner": "murmur2_random",
                     "compression.type": "lz4",
                     "linger.ms": 5,
+                    # The limit of the topic is one for all records that are sent at once.
+                    "batch.size": min(_BATCH_BYTES, self._there.most_bytes),
                     "message.max.bytes": _MOST_BYTES,
                     "transaction.timeout.ms": int(_SECONDS * 1000),
                     "log_level": 0,
@@ -78,11 +82,16 @@ class KafkaTopic:
             self._producer.flush()
             if self._refused:
                 self._producer.abort_transaction(_SECONDS)
-                raise self._refusal(*self._refused[0])
+                raise self._refusal(self._refused[0][0])
+            self._refuse_another_topic()
             self._producer.commit_transaction(_SECONDS)
         except (KafkaException, SystemError) as error:
-            raise self._error(_error_of(error)) from None
+            self._producer.poll(0)  # Of a record that was refused, a later one may tell.
+            raise self._refusal(_error_of(error)) from None
         sent.keep(results, revision, **{OFFSETS: self._nexts})
+
+    def end_round(self, first_revision: int) -> None:
+        """See ``Target``."""
 
     def close(self) -> None:
         """See ``Target``."""
@@ -111,9 +120,21 @@ class KafkaTopic:
         else:
             self._nexts[message.partition() or 0] = (message.offset() or 0) + 1
 
-    def _refusal(self, error: KafkaError, message: Message) -> Exception:
-        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+    def _refuse_another_topic(self) -> None:
+        """Raise SinkError if the topic was deleted and made again: the new one lacks what was sent before."""
+        with self._admin.asking(f"describe topic '{self._topic}'") as client:
+            described = client.describe_topics(TopicCollection([self._topic]), request_timeout=TIMEOUT_SECONDS)
+            if id_of(described[self._topic].result()) == self._there.id:
+                return
+        self._producer.abort_transaction(_SECONDS)
+        raise SinkError(f"topic '{self._topic}' was deleted and made again; all results are sent to the new one")
+
+    def _refusal(self, error: KafkaError) -> Exception:
+        """The error of results that were not taken. If one of them is too large, it names that."""
+        too_large = [one for of, one in self._refused if of.code() == KafkaError.MSG_SIZE_TOO_LARGE]
+        if not too_large:
             return self._error(error)
+        message = max(too_large, key=lambda one: len(one.value() or b""))
         key, value = message.key() or b"", message.value() or b""
         named = first_cause([key.decode("utf-8", "replace") if isinstance(key, bytes) else key])
         return SinkError(

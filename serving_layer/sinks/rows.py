@@ -11,7 +11,7 @@ from hourline_core.sql.literals import identifier, literal
 from serving_layer.connection import Connection
 from serving_layer.json_values import value_sql
 
-ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 1_000
 """The number of rows that are handed on at once."""
 
 
@@ -76,5 +76,7 @@ def _moment(value: str) -> str:
 def _key_value(value: str, kind: pa.DataType) -> str:
     """NaN and infinities are texts: a group of them is another one than that of null."""
     if pa.types.is_floating(kind):
-        return f"CASE WHEN isfinite({value}) THEN to_json({value}) ELSE to_json({value}::VARCHAR) END"
+        # NaN has a sign that says nothing.
+        text = f"CASE WHEN isnan({value}) THEN 'nan' ELSE {value}::VARCHAR END"
+        return f"CASE WHEN isfinite({value}) THEN to_json({value}) ELSE to_json({text}) END"
     return value_sql(value, kind)

@@ -3,16 +3,19 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+
+import duckdb
 
 from hourline_core.errors import FaultError, HourlineError
 from hourline_core.faults import explain_fault, log_fault
 from hourline_core.machine import Surroundings
 from hourline_core.model import Project, Sink
-from hourline_core.model.hours import Clock, wall_clock
+from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.sink_state import read_sink_state, write_sink_state
 from serving_layer.connection import Connection
-from serving_layer.sinks.sender import Sender
+from serving_layer.sinks.sender import Sender, StoppedError
 from serving_layer.snapshots import Renewing, Snapshots
 
 _LOOK_SECONDS = 0.1
@@ -29,25 +32,27 @@ Say = Callable[[str], None]
 class RunningSink:
     """One sink, and what is known of it. For one thread."""
 
-    def __init__(self, project: Project, sink: Sink, say: Say, clock: Clock = wall_clock) -> None:
+    def __init__(self, project: Project, sink: Sink, say: Say, stop: threading.Event) -> None:
         self.sink = sink
-        self._project, self._say, self._clock = project, say, clock
+        self._project, self._say, self._stop, self._clock = project, say, stop, wall_clock
         self._state = read_sink_state(project.workspace, sink.name)
         self._sender: Sender | None = None
         self._failures = 0
         self._said_ready = False
 
-    def send(self, connection: Connection) -> HourlineError | None:
-        """Send how the results at the snapshot of ``connection`` differ from what was sent, and close it. Returns the
-        reason if something was not taken.
+    def send(self, connect: Callable[[], Connection]) -> HourlineError | None:
+        """Send how the results at the snapshot of a connection differ from what was sent. Returns the reason if
+        something was not taken.
         """
-        token = connection.token
         try:
             if self._sender is None:
-                self._sender = Sender(self._project, self.sink, self._clock)
+                self._sender = Sender(self._project, self.sink, self._clock, stops=self._stop.is_set)
+            connection = connect()
+            token = connection.token
             sent, gone = self._sender.send_changes(connection)
+        except StoppedError:
+            return None
         except Exception as error:
-            connection.close()
             return self._failed(error)
         now = self._clock()
         if self._failures:
@@ -84,12 +89,16 @@ class RunningSink:
     def close(self) -> None:
         """End its connections."""
         if self._sender is not None:
-            self._sender.close()
+            sender, self._sender = self._sender, None
+            with suppress(duckdb.Error):
+                sender.close()
 
     def _failed(self, error: Exception) -> HourlineError:
         around = Surroundings((self._project.workspace,), self._project.settings.kafka.bootstrap)
         reason = explain_fault(error, around)
-        if isinstance(reason, FaultError):
+        if not isinstance(error, HourlineError):
+            self.close()  # It may be DuckDB's, which then needs to open its file again.
+        if isinstance(reason, FaultError) and not self._failures:
             log_fault(error, self._project.workspace / "logs" / "errors.log", f"sink {self.sink.name}")
         if not self._failures:
             self._say(f"sink {self.sink.name}: {reason}; it tries again by itself")
@@ -106,10 +115,8 @@ def run_sinks(project: Project, say: Say, stop: threading.Event, on_ready: Calla
     """Send the results of all sinks until ``stop`` is set. Raises TableError if the tables cannot be read at first."""
     snapshots = Snapshots(project)
     renewing = Renewing(snapshots, lambda _: None)
-    threads = [
-        threading.Thread(target=_run_sink, args=(RunningSink(project, sink, say), snapshots, stop), daemon=True)
-        for sink in project.sinks.values()
-    ]
+    sinks = [RunningSink(project, sink, say, stop) for sink in project.sinks.values()]
+    threads = [threading.Thread(target=_run_sink, args=(one, snapshots, stop), daemon=True) for one in sinks]
     renewing.start()
     for thread in threads:
         thread.start()
@@ -118,6 +125,10 @@ def run_sinks(project: Project, say: Say, stop: threading.Event, on_ready: Calla
     deadline = time.monotonic() + _STOP_SECONDS
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
+    for sink, thread in zip(sinks, threads, strict=True):
+        if thread.is_alive():
+            sink.close()
+        sink.note_running(False)
     renewing.stop()
     snapshots.close()
 
@@ -126,10 +137,11 @@ def drain_sinks(project: Project, say: Say) -> list[HourlineError]:
     """Send what differs now, of all sinks. Returns the reasons of those that have failed. Raises TableError."""
     reasons = []
     for sink in project.sinks.values():
-        running = RunningSink(project, sink, say)
+        running = RunningSink(project, sink, say, threading.Event())
         try:
-            if reason := running.send(Connection(project)):
+            if reason := running.send(lambda: Connection(project)):
                 reasons.append(reason)
+            running.note_running(False)  # A process that ran until it was killed may have noted that it runs.
         finally:
             running.close()
     return reasons
@@ -144,8 +156,7 @@ def _run_sink(running: RunningSink, snapshots: Snapshots, stop: threading.Event)
         if newest is sent and not running.has_failed:
             pause = _LOOK_SECONDS
             continue
-        if running.send(snapshots.reader()) is None:
+        if running.send(snapshots.reader) is None:
             sent = newest
         pause = max(running.pause, _LOOK_SECONDS)
     running.close()
-    running.note_running(False)

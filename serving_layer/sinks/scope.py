@@ -7,15 +7,18 @@ from itertools import pairwise
 
 import duckdb
 
+from hourline_core.feed.closed_hours import closed_until
 from hourline_core.feed.confirmed_gaps import ConfirmedGaps, confirmed_after
 from hourline_core.ledger.metric_tables import MetricTables
+from hourline_core.ledger.token import AnswerToken
 from hourline_core.model import Metric, Sink
 from hourline_core.model.hours import HOUR
 from hourline_core.sql.literals import literal
 from serving_layer.changed_hours import keep_changed_hours
 from serving_layer.confirmed_hours import confirmed_hours
 from serving_layer.connection import Connection
-from serving_layer.silent_windows import closed_hours, silent_windows
+from serving_layer.reports.hour_summary import read_clocks
+from serving_layer.silent_windows import silent_windows
 from serving_layer.sinks.rows import Span
 
 _MOST_SPANS = 100
@@ -41,14 +44,28 @@ class Moment:
     connection: Connection
     tables: MetricTables
     """The metric as it was served."""
-    closed: datetime | None
-    """The end of the last hour of its source that had closed (UTC). None: its source had no event."""
+    clock: datetime | None
+    """The clock of its source (UTC). None: its source had no event."""
 
     @classmethod
     def of(cls, connection: Connection, metric: str) -> "Moment | None":
         """The snapshot of ``connection``. None: the metric has no tables yet."""
         tables = next((one for one in connection.served if one.metric.name == metric), None)
-        return None if tables is None else cls(connection, tables, closed_hours(connection).get(tables.source.name))
+        return None if tables is None else cls(connection, tables, read_clocks(connection).get(tables.source.name))
+
+    @property
+    def closed(self) -> datetime | None:
+        """The end of the last hour of its source that had closed (UTC). None: its source had no event."""
+        return None if self.clock is None else closed_until(self.tables.source, self.clock)
+
+    def follows(self, before: "Moment") -> bool:
+        """Whether the tables are those of ``before``, some commits later, and the metric is served as it was then."""
+        then, now = AnswerToken.of(before.connection.snapshot), AnswerToken.of(self.connection.snapshot)
+        return (
+            before.tables.declaration == self.tables.declaration
+            and (now.publication or 0) >= (then.publication or 0)
+            and all(now.sequences.get(source, 0) >= sequence for source, sequence in then.sequences.items())
+        )
 
 
 def find_scope(sink: Sink, before: Moment | None, now: Moment) -> Scope:
@@ -58,16 +75,19 @@ def find_scope(sink: Sink, before: Moment | None, now: Moment) -> Scope:
     metric, database = now.tables.metric, now.connection.attached("hourline.metric_hours")
     base = now.connection.project.base_of(metric.name)
     spans: list[Span] | None = None
-    if before is not None and before.tables.declaration == now.tables.declaration and before.closed is not None:
+    if before is not None and before.clock and before.closed and now.clock and now.closed and now.follows(before):
         keep_changed_hours(database, before.connection, now.connection, [base])
         changed = database.execute("SELECT DISTINCT hour FROM _changed ORDER BY hour").fetchall()
         gaps = _gaps_between(before.connection, now.connection)
         hours = sorted({*(hour for (hour,) in changed), *confirmed_hours(now.connection, gaps).get(base, {})})
         spans = [*join_hours(hours, _reach(metric))]
-        if not (metric.window.is_hour or metric.session):
+        if metric.session and now.clock != before.clock:
+            # Sessions that the clock has passed meanwhile are no longer provisional.
+            spans.append(Span(min(before.clock, now.clock), max(before.clock, now.clock)))
+        elif not metric.window.is_hour:
             silent = silent_windows(now.connection, {now.tables.source.name: before.closed}, gaps)
             spans += [Span(*window) for window in silent.get(metric.name, [])]
-        if sink.emit == "closed" and now.closed is not None and now.closed > before.closed:
+        if sink.emit == "closed" and now.closed > before.closed:
             spans.append(Span(before.closed - HOUR, now.closed))
     if spans and len(spans) > _MOST_SPANS:
         spans = [Span(min(span.start for span in spans), max(span.end for span in spans))]
@@ -90,10 +110,8 @@ def join_hours(hours: Iterable[datetime], reach: timedelta) -> list[Span]:
 
 
 def _reach(metric: Metric) -> timedelta:
-    """How far from an hour the windows are that its events change. A session that an event joins, splits or moves ends
-    or begins no further from it than the gap, before or after.
-    """
-    return metric.session.gap + HOUR if metric.session else timedelta(0)
+    """How far from an hour the windows are that its events change: an event may join, split, move or cut sessions."""
+    return metric.session.reach if metric.session else timedelta(0)
 
 
 def _condition(sink: Sink, now: Moment) -> str:

@@ -5,12 +5,15 @@ By it, a sink sends what has changed while it was away, however long that was. I
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from hourline_core.error_causes import first_cause
+from hourline_core.errors import SinkError
 from hourline_core.ledger.layout import TIMESTAMP
 from serving_layer.sinks.result import Result
 from serving_layer.sinks.rows import ROWS_AT_ONCE, Span
@@ -22,6 +25,8 @@ _TABLES = """
         key VARCHAR, window_start TIMESTAMPTZ, window_end TIMESTAMPTZ, digest VARCHAR, revision BIGINT
     );
     CREATE TABLE IF NOT EXISTS noted (name VARCHAR, value VARCHAR);"""
+_PLACE = "place"
+"""Under this name, it is noted where results are sent."""
 _SENT = pa.schema(
     {"key": pa.string(), "window_start": TIMESTAMP, "window_end": TIMESTAMP, "digest": pa.string(), "gone": pa.bool_()}
 )
@@ -29,15 +34,24 @@ _SPANS = pa.schema({"span_start": TIMESTAMP, "span_end": TIMESTAMP})
 
 
 class SentResults:
-    """The newest revision of each key that was sent. For one thread."""
+    """The newest revision of each key that was sent. For one thread.
+
+    After a ``duckdb.Error``, such as of a full disk, this object is of no use. The file is.
+    """
 
     def __init__(self, file: Path) -> None:
+        """Open or create ``file``. Raises SinkError if it cannot be read."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._database = duckdb.connect(
-            str(file), config={"memory_limit": _MEMORY, "threads": 1, "temp_directory": f"{file}.tmp"}
-        )
-        self._database.execute("SET TimeZone = 'UTC'")
-        self._database.execute(_TABLES)
+        config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": _MEMORY, "threads": 1}
+        try:
+            self._database = duckdb.connect(str(file), config=config | {"temp_directory": f"{file}.tmp"})
+            self._database.execute("SET TimeZone = 'UTC'")
+            self._database.execute(_TABLES)
+        except duckdb.Error as error:
+            raise SinkError(
+                f"{file} cannot be read: {first_cause([str(error)])}; if it is broken, delete it: the sink then reads "
+                "again what its topic has, and another target gets all results again"
+            ) from error
         # A writer of its own, since the reader of what has changed reads on while parts of it are noted as sent.
         self._writer = self._database.cursor()
 
@@ -45,7 +59,7 @@ class SentResults:
         self, rows: pa.RecordBatchReader, spans: Sequence[Span] | None, kept: Sequence[Span]
     ) -> Iterator[list[Result]]:
         """How ``rows``, all results of the windows that share time with ``spans`` (None: of all windows), differ from
-        what was sent, by time, in lists of up to 10,000. A result that is not among them is gone, unless its window
+        what was sent, by time, in lists of up to 1,000. A result that is not among them is gone, unless its window
         shares time with one of ``kept``.
         """
         self._database.execute("DROP TABLE IF EXISTS _changed")
@@ -101,14 +115,21 @@ class SentResults:
             self._note({**noted, "revision": max(revision, self.revision)})
             self._writer.commit()
         except BaseException:
-            self._writer.rollback()
+            with suppress(duckdb.Error):  # A commit that has failed has ended the transaction.
+                self._writer.rollback()
             raise
 
-    def forget(self, **noted: Any) -> None:
-        """Begin anew: nothing was sent, but ``noted``. The revision stays, since it only rises."""
+    def begin(self, place: str) -> None:
+        """Say where results are sent. If it was another place before, nothing was sent yet."""
+        if self.noted(_PLACE) != place:
+            self.forget(place)
+
+    def forget(self, place: str) -> None:
+        """Begin anew: nothing was sent to ``place``. The revision stays, since it only rises."""
         self._writer.begin()
         self._writer.execute("DELETE FROM sent")
-        self._note(noted)
+        self._writer.execute("DELETE FROM noted WHERE name <> 'revision'")
+        self._note({_PLACE: place})
         self._writer.commit()
 
     def noted(self, name: str) -> Any:
@@ -117,15 +138,20 @@ class SentResults:
         return None if row is None else json.loads(row[0])
 
     @property
+    def place(self) -> str:
+        """Where results are sent."""
+        return str(self.noted(_PLACE))
+
+    @property
     def revision(self) -> int:
         """The highest revision that was sent. 0: none."""
         return int(self.noted("revision") or 0)
 
     @property
-    def count(self) -> int:
-        """The number of keys that are there."""
-        row = self._writer.execute("SELECT count(*) FROM sent").fetchone()
-        return int(row[0]) if row else 0
+    def revisions(self) -> tuple[int, int]:
+        """The number of results that are there, and the sum of their revisions."""
+        row = self._writer.execute("SELECT count(*), coalesce(sum(revision), 0) FROM sent").fetchone()
+        return (int(row[0]), int(row[1])) if row else (0, 0)
 
     def close(self) -> None:
         """Close the file."""

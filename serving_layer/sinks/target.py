@@ -21,8 +21,11 @@ class Target(Protocol):
         process dies in between, a topic is read again. Other targets get a result again, with a higher revision.
         """
 
+    def end_round(self, first_revision: int) -> None:
+        """All results were compared, and those that differ were sent, with ``first_revision`` or a greater one."""
+
     def close(self) -> None:
-        """End the connection."""
+        """End the connection, and what it runs. Also from another thread."""
 
 
 OpenTarget = Callable[[Project, Sink, Metric, pa.Schema, SentResults], Target]
@@ -30,8 +33,8 @@ OpenTarget = Callable[[Project, Sink, Metric, pa.Schema, SentResults], Target]
 
 
 def open_target(project: Project, sink: Sink, metric: Metric, columns: pa.Schema, sent: SentResults) -> Target:
-    """The target of a sink. ``columns`` are those of the view of ``metric``. A topic brings ``sent`` up to date. Raises
-    SinkError, BrokerError.
+    """The target of a sink. ``columns`` are those of the view of ``metric``. It brings ``sent`` up to date: with the
+    records of a topic, or with nothing if it is another target than before. Raises SinkError, BrokerError.
     """
     if sink.topic is not None:
         from serving_layer.sinks.kafka_topic import KafkaTopic
@@ -40,11 +43,11 @@ def open_target(project: Project, sink: Sink, metric: Metric, columns: pa.Schema
     if sink.webhook is not None:
         from serving_layer.sinks.webhook import WebhookTarget
 
-        return WebhookTarget(sink)
+        return WebhookTarget(sink, sent)
     if sink.command is not None:
         from serving_layer.sinks.command import CommandTarget
 
-        return CommandTarget(project, sink)
+        return CommandTarget(project, sink, sent)
     from serving_layer.sinks.postgres_table import PostgresTable
 
-    return PostgresTable(sink, metric, columns)
+    return PostgresTable(sink, metric, columns, sent)

@@ -17,8 +17,6 @@ from hourline_core.runtime.topics import topic_offsets
 from serving_layer.sinks.result import Result
 from serving_layer.sinks.sent_results import SentResults
 
-TOPIC = "topic"
-"""Under this name, the id of the topic is noted."""
 OFFSETS = "offsets"
 """Under this name, the next offset of each partition is noted."""
 _OWNER, _REVISION, _WINDOW, _DIGEST = "hourline-sink", "hourline-revision", "hourline-window", "hourline-digest"
@@ -95,7 +93,9 @@ def read_sent_records(
 def _read(message: Message, topic: str, owner: str) -> tuple[Result, int]:
     """The result of a record, without its value, and its revision. Raises SinkError."""
     headers: dict[str, str | bytes | None] = dict(message.headers() or ())
-    said = {name: value.decode() if isinstance(value, bytes) else value for name, value in headers.items()}
+    said = {
+        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in headers.items()
+    }
     key, given = message.key(), said.get(_OWNER)
     try:
         if given != owner or not isinstance(key, bytes):
@@ -104,7 +104,9 @@ def _read(message: Message, topic: str, owner: str) -> tuple[Result, int]:
         digest = None if message.value() is None else str(said[_DIGEST])
         return Result(key.decode(), (start, end), None, digest), int(str(said[_REVISION]))
     except (ValueError, KeyError):
-        whose = f"which is one of sink {given}" if given and given != owner else "which no sink has sent"
+        whose = "which no sink has sent"
+        if given and given != owner:
+            whose = f"which sink {given} has sent, and this one is {owner} (`name` in hourline.yaml, and the sink's)"
         raise SinkError(
             f"topic '{topic}' has a record at partition {message.partition()}, offset {message.offset()}"
             f"{_sent_at(message)}, {whose}; allowed are the records of this sink alone: name a topic of its own"

@@ -1,6 +1,7 @@
 """A webhook: each changed result is posted to an address. An answer of 2xx means that it was taken."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from hourline_core.error_causes import first_cause
@@ -19,15 +20,24 @@ _SECONDS = 30.0
 class WebhookTarget:
     """One connection, which is kept between results."""
 
-    results_at_once = 100
+    results_at_once = 10
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, sent: SentResults) -> None:
+        """Raises SinkError if the address cannot be one."""
         import httpx
 
         assert sink.webhook is not None
         self._sink, self._webhook = sink, sink.webhook
         # A redirect would turn a POST into a GET, so none is followed. A proxy of the environment is used.
         self._client = httpx.Client(timeout=_SECONDS, follow_redirects=False)
+        try:
+            self._client.build_request("POST", sink.webhook.url, headers=sink.webhook.headers)
+        except Exception as error:  # It has many, and their words may have the secrets of a header.
+            raise SinkError(
+                f"the address or a header of the webhook at {sink.place} cannot be sent ({type(error).__name__}); mend "
+                f"sinks/{sink.name}.yaml"
+            ) from None
+        sent.begin(f"webhook {sha256(sink.webhook.url.encode()).hexdigest()}")
 
     def send(self, results: Sequence[Result], token: str, revision: int, sent: SentResults) -> None:
         """See ``Target``."""
@@ -49,6 +59,9 @@ class WebhookTarget:
             raise SinkError(f"{self._sink.place} was not reached: {why}; see whether it runs") from None
         finally:
             sent.keep(results[:taken], revision)
+
+    def end_round(self, first_revision: int) -> None:
+        """See ``Target``."""
 
     def close(self) -> None:
         """See ``Target``."""

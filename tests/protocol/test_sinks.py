@@ -78,6 +78,8 @@ class Received:
             raise KilledError
         sent.keep(results, revision)
 
+    def end_round(self, first_revision: int) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -92,7 +94,7 @@ def expected(emit: str, connection: serving_layer.Connection, name: str, clock: 
         closed = (clock - grace).replace(minute=0, second=0, microsecond=0)
         return {key: value for (_, end), of in rows.items() if end <= closed for key, value in of.items()}
     metric, base = connection.project.all_metrics[name], connection.project.base_of(name)
-    reach = metric.session.gap + timedelta(hours=1) if metric.session else timedelta(0)
+    reach = metric.session.reach if metric.session else timedelta(0)
     listed = connection.sql(f"SELECT hour FROM hours WHERE name = '{base}' AND state <> 'final'").fetchall()
     pending = [one for (one,) in listed]
 
@@ -108,7 +110,7 @@ def expected(emit: str, connection: serving_layer.Connection, name: str, clock: 
 @settings(max_examples=examples(4))
 @given(
     steps=STEPS,
-    window=WINDOWS,
+    window=WINDOWS | st.just("{gap: 1h, max_length: 2h}"),
     emit=st.sampled_from(EMITS),
     away=st.sets(st.integers(0, 4), max_size=2),
     deaths=st.dictionaries(st.integers(0, 4), st.integers(1, 6), max_size=2),

@@ -29,6 +29,7 @@ from tests.support.sink_topic import in_view, newest_of, read_json, read_topic
 from tests.support.visits import Visit, Visits
 
 KILLED = 9
+COLUMNS = "page, slow, visits, mean_ms, worst, state"
 
 
 def made(folder: Path, kafka: str, **target: Any) -> Visits:
@@ -100,6 +101,25 @@ def test_a_topic_that_is_not_of_the_sink_is_refused(tmp_path: Path, kafka: str) 
         send(with_target(visits.project, topic="not-compacted"))
 
 
+def test_a_topic_that_is_made_again_gets_everything(tmp_path: Path, kafka: str) -> None:
+    visits = made(tmp_path / "again_sink", kafka, topic="again-sink")
+    sender = Sender(visits.project, visits.project.sinks["again_sink"], wall_clock)
+    assert sender.send_changes(serving_layer.connect(visits.project)) == (4, 0)
+    client = AdminClient({"bootstrap.servers": kafka})
+    client.delete_topics(["again-sink"], operation_timeout=10)["again-sink"].result()
+    ensure_compacted_topic(kafka, "again-sink", 1, {})
+    visits.micro_batch(Visit(0, "a", 50))
+    with pytest.raises(HourlineError):
+        sender.send_changes(serving_layer.connect(visits.project))
+    assert sender.send_changes(serving_layer.connect(visits.project)) == (4, 0)
+    sender.close()
+    check_topic(kafka, visits.project)
+    # The topic before is read again from its beginning, though another one was in between.
+    assert send(with_target(visits.project, topic="between")) == (4, 0)
+    assert send(visits.project) == (0, 0)
+    check_topic(kafka, visits.project)
+
+
 def test_what_the_broker_does_not_take_is_named_and_sent_later(tmp_path: Path, kafka: str) -> None:
     client = AdminClient({"bootstrap.servers": kafka})
     small = {"cleanup.policy": "compact", "max.message.bytes": "200"}
@@ -151,14 +171,26 @@ def test_a_table_of_postgresql_has_the_results(tmp_path: Path, monkeypatch: pyte
         visits.publish(9)
         sent_file(visits.project, visits.project.sinks["pg_sink"]).unlink()
         visits.publish(0)
-        # Nothing is known of what was sent: all is sent again, and what is gone in the view is not known to be there.
-        assert send(visits.project) == (6 - 1, 0)
+        assert send(visits.project) == (5, 0), "nothing is known of what was sent: all is sent again"
         with psycopg.connect(server.url) as connection:
-            query = "SELECT page, slow, visits, mean_ms, worst, state FROM loads WHERE page IS DISTINCT FROM 'd'"
-            rows = connection.execute(query).fetchall()
-        with serving_layer.connect(visits.project) as results:
-            view = results.sql("SELECT page, slow, visits, mean_ms, worst, state FROM loads").fetchall()
-        assert sorted(rows, key=repr) == sorted(view, key=repr)
+            assert in_table(connection) == in_results(visits), "and the row of what is gone is deleted"
+            connection.execute("TRUNCATE loads")
+            connection.commit()
+            assert send(visits.project) == (5, 0)
+            assert in_table(connection) == in_results(visits)
+        assert send(with_target(visits.project, postgresql=address.replace("table=loads", "table=loads_2"))) == (5, 0)
+        visits.micro_batch(Visit(9, "nul\0", 5))
+        with pytest.raises(SinkError, match=r"cannot hold a text with the character U\+0000, as in {.*nul"):
+            send(visits.project)
+
+
+def in_table(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
+    return sorted(connection.execute(f"SELECT {COLUMNS} FROM loads").fetchall(), key=repr)
+
+
+def in_results(visits: Visits) -> list[tuple[Any, ...]]:
+    with serving_layer.connect(visits.project) as results:
+        return sorted(results.sql(f"SELECT {COLUMNS} FROM loads").fetchall(), key=repr)
 
 
 class Hook(BaseHTTPRequestHandler):
@@ -194,7 +226,7 @@ def hook() -> Iterator[str]:
 def test_a_webhook_gets_each_result_and_is_asked_again(tmp_path: Path, hook: str) -> None:
     visits = made(tmp_path / "hook_sink", "127.0.0.1:1", webhook={"url": hook, "headers": {"X-Secret": "s"}})
     Hook.refuses = 2
-    with pytest.raises(SinkError, match=r"/results did not take the result .* it answered 503"):
+    with pytest.raises(SinkError, match=r"did not take the result .* it answered 503"):
         send(visits.project)
     assert len(Hook.got) == 2
     Hook.refuses = -1

@@ -35,7 +35,7 @@ def test_each_target_is_declared_in_one_line(tmp_path: Path) -> None:
     ).sinks
     assert {name: (one.target, one.place, one.emit) for name, one in sinks.items()} == {
         "out": ("topic", "revenue-out", "every 1m 30s"),
-        "hook": ("webhook", "https://example.org/x", "final"),
+        "hook": ("webhook", "https://example.org", "final"),
         "told": ("command", "python", "closed"),
         "table": ("postgresql", "postgresql://ada@db:5432/shop?table=out.revenue", "batch"),
     }
@@ -58,7 +58,7 @@ def test_each_target_is_declared_in_one_line(tmp_path: Path) -> None:
         ("{metric: revenue, topic: a, emit: every 10ms}", "emit: got 'every 10ms', allowed is at least every 1s"),
         ("{metric: revenue, command: [a], partitions: 2}", "partitions: got it without a topic"),
         ("{metric: revenue, command: []}", "command"),
-        ("{metric: revenue, webhook: 'ftp://x/y'}", "got 'ftp://x/y', allowed is http://HOST:PORT/PATH or https://"),
+        ("{metric: revenue, webhook: 'ftp://x/y'}", "got something else, allowed is http://HOST:PORT/PATH or https://"),
         (
             "{metric: revenue, postgresql: 'postgresql://db/x'}",
             "allowed is postgresql://USER@HOST:PORT/DATABASE?table=",
@@ -91,6 +91,8 @@ def test_columns_that_a_sink_adds_are_refused(tmp_path: Path) -> None:
         "{metric: revenue, webhook: 'https://ada:canary@example.org/x'}",
         "{metric: revenue, postgresql: 'postgresql://ada:canary@db/x?table=y'}",
         "{metric: revenue, webhook: {url: 'https://example.org', headers: {Authorization: [canary]}}}",
+        "{metric: revenue, webhook: {url: 'https://example.org', headers: {Authorization: \"canary\\n\"}}}",
+        "{metric: revenue, webhook: 'htps://example.org/canary'}",
     ],
 )
 def test_no_secret_is_shown(tmp_path: Path, text: str) -> None:
