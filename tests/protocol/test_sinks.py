@@ -225,3 +225,58 @@ def test_a_clock_that_is_put_back_does_not_put_revisions_back(visits: Visits) ->
     visits.micro_batch(Visit(0, "a", 50))
     assert sender.send_changes(serving_layer.connect(visits.project)) == (1, 0)
     sender.close()
+
+
+def sessions(folder: Path, window: str, emit: str = "batch") -> tuple[Visits, Sender, Received]:
+    visits = Visits(folder, window, drift=True)
+    sink = Sink(name="out", metric="loads", topic="out", emit=emit)
+    visits.project = replace(visits.project, settings=KEPT, sinks={"out": sink})
+    visits.start()
+    target = Received()
+    return visits, Sender(visits.project, sink, wall, target.open), target
+
+
+def send(sender: Sender, visits: Visits) -> tuple[int, int]:
+    return sender.send_changes(serving_layer.connect(visits.project))
+
+
+def test_a_session_that_is_cut_far_away_from_the_event_is_sent(tmp_path: Path) -> None:
+    visits, sender, target = sessions(tmp_path, "{gap: 1h, max_length: 5h}")
+    visits.micro_batch(*(Visit(number, "a", 5) for number in range(2, 8)), Visit(30, "a", 5))
+    assert send(sender, visits) == (2, 0)
+    visits.micro_batch(Visit(7, "a", 5, minute=30))  # Now it is too long, and is cut at a multiple of 5 hours.
+    assert send(sender, visits) == (3, 1)
+    starts = sorted(json.loads(key)["window_start"] for key in target.newest)
+    assert starts == [iso_text(hour(number)) for number in (2, 3, 30)]
+    with serving_layer.connect(visits.project) as connection:
+        assert target.newest == {key: value for of in view(connection, "loads").values() for key, value in of.items()}
+    sender.close()
+
+
+def test_a_session_that_the_clock_has_passed_is_sent_with_its_new_state(tmp_path: Path) -> None:
+    visits, sender, target = sessions(tmp_path, "{gap: 3h}")
+    visits.micro_batch(Visit(3, "a", 5), Visit(5, "b", 500, minute=30))
+    visits.publish(*range(8))
+    assert send(sender, visits) == (2, 0)
+    assert {one["state"] for one in target.newest.values()} == {"provisional"}
+    # Without an event near it, as where a partition is idle.
+    visits.clock = hour(6) + timedelta(minutes=10)
+    visits.micro_batch(Visit(60, "b", 5), moves_clock=False)
+    assert send(sender, visits) == (2, 0)
+    assert [one["state"] for key, one in target.newest.items() if json.loads(key)["page"] == "a"] == ["final"]
+    sender.close()
+
+
+def test_a_final_value_stays_until_its_hour_is_final_again(tmp_path: Path) -> None:
+    visits, sender, target = sessions(tmp_path, "1h", emit="final")
+    visits.micro_batch(Visit(0, "a", 5), Visit(0, "b", 5), Visit(9, "a", 5))
+    assert send(sender, visits) == (0, 0)
+    visits.publish(0)
+    assert send(sender, visits) == (2, 0)
+    visits.micro_batch(Visit(0, "a", 50))
+    assert send(sender, visits) == (0, 0), "hour 0 is revised"
+    assert {one["worst"] for one in target.newest.values()} == {5}
+    visits.publish(0)
+    assert send(sender, visits) == (1, 0)
+    assert {one["worst"] for one in target.newest.values()} == {5, 50}
+    sender.close()
