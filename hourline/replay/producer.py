@@ -56,7 +56,7 @@ def connect(
         causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
         reason = (causes[-1] if causes else error.args[0]).str()
         raise BrokerError(
-            f"Kafka at {bootstrap} cannot be reached to replay to topic '{topic}': {reason}; "
+            f"Kafka at {bootstrap} cannot be reached to send to topic '{topic}': {reason}; "
             "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"
         ) from error
     if topic not in topics:

@@ -57,9 +57,9 @@ def replay(
     With ``transactional``, they are sent in transactions of at most 10,000 records. A failure aborts the open one, and
     ends the replay.
 
-    Each partition keeps their order. Record timestamps are not set: with event times in them, Kafka's retention would
-    delete old records. ``stopped`` is called before each record. When it returns True, sending ends, and the records
-    sent so far are still delivered. ``clock`` returns seconds; only differences matter.
+    Each partition keeps their order. Those of files have no timestamps of their own: with event times in them, Kafka's
+    retention would delete old records. ``stopped`` is called before each record. When it returns True, sending ends,
+    and the records sent so far are still delivered. ``clock`` returns seconds; only differences matter.
 
     Raises BrokerError when Kafka cannot be reached or has no such topic. Raises DeliveryError when a record was not
     confirmed. A record that Kafka refuses, for example because it is too large, does not end the replay; one that could
@@ -140,7 +140,15 @@ class _Sending:
             try:
                 if self._transactions:
                     self._transactions.begin()
-                self._producer.produce(self._topic, record.payload, record.key, record.partition, confirm)
+                self._producer.produce(
+                    self._topic,
+                    record.payload,
+                    record.key,
+                    record.partition,
+                    confirm,
+                    timestamp=record.timestamp,
+                    headers=list(record.headers),
+                )
             except BufferError:  # the producer's queue is full until more records are confirmed
                 self._serve(_POLL_SECONDS)
             except KafkaException as error:

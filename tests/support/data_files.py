@@ -32,7 +32,7 @@ def records(path: Path | str, **options: Any) -> list[Record]:
 
 
 def rows(path: Path | str, **options: Any) -> list[dict[str, Any]]:
-    return [json.loads(record.payload, parse_float=Decimal) for record in records(path, **options)]
+    return [json.loads(record.payload or b"", parse_float=Decimal) for record in records(path, **options)]
 
 
 def plain(path: Path, content: bytes) -> Path:

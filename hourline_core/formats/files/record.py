@@ -36,12 +36,16 @@ class Record(NamedTuple):
 
     line: int
     """Its line in the file, from 1. In a Parquet file, its row."""
-    payload: bytes
+    payload: bytes | None
+    """None: it is a tombstone."""
     key: bytes | None
     partition: int | None
     """-1 leaves the choice to the producer. None if the record should name its partition, but does not."""
     rank: Rank | None
     """None in a replay in the file's order."""
+    timestamp: int = 0
+    """In milliseconds since 1970 in UTC. 0: that of the moment at which it is sent."""
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def rank_of(value: object) -> Rank:

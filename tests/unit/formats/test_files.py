@@ -54,7 +54,7 @@ def test_the_order_by_a_column_is_that_of_the_ranks_and_keeps_ties_in_the_files_
     expected = sorted(range(len(values)), key=lambda index: (rank_of(values[index]), index))
     assert [record.line for record in read] == [index + 1 for index in expected]
     assert [record.payload for record in read] == [lines[index] for index in expected]
-    assert all(record.rank == rank_of(json.loads(record.payload)["at"]) for record in read)
+    assert all(record.rank == rank_of(json.loads(record.payload or b"")["at"]) for record in read)
 
 
 def test_times_are_ordered_as_moments_not_as_text(tmp_path: Path) -> None:
