@@ -30,7 +30,7 @@ WITHOUT_LEADER = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 """While a partition moves to another node, and until its new leader knows how far the copies are."""
-_FORBIDDEN = {
+FORBIDDEN = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -94,11 +94,11 @@ def broker_error(
     """The error of a request to Kafka in words. ``reported`` is what the client has reported meanwhile."""
     if error.code() not in _NOT_REACHED:
         away = KafkaAwayError if error.code() in WITHOUT_LEADER else BrokerError
-        refused = KafkaForbidsError if error.code() in _FORBIDDEN else away
+        refused = KafkaForbidsError if error.code() in FORBIDDEN else away
         return refused(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
     causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
     cause = causes[-1] if causes else error
-    unreached = KafkaForbidsError if cause.code() in _FORBIDDEN else KafkaAwayError
+    unreached = KafkaForbidsError if cause.code() in FORBIDDEN else KafkaAwayError
     return unreached(
         f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {cause.str()}; "
         "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"

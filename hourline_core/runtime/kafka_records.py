@@ -136,9 +136,9 @@ def _record_of(message: Message) -> KafkaRecord:
     headers: dict[str, str | bytes | None] = dict(message.headers() or ())
     return KafkaRecord(
         _timestamp_of(message),
-        _bytes(message.key()),
-        _bytes(message.value()),
-        {name: _bytes(value) for name, value in headers.items()},
+        as_bytes(message.key()),
+        as_bytes(message.value()),
+        {name: as_bytes(value) for name, value in headers.items()},
     )
 
 
@@ -147,5 +147,6 @@ def _timestamp_of(message: Message) -> datetime | None:
     return None if kind == TIMESTAMP_NOT_AVAILABLE else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def _bytes(value: str | bytes | None) -> bytes | None:
+def as_bytes(value: str | bytes | None) -> bytes | None:
+    """A key or value, which the client's types allow to be text."""
     return value.encode() if isinstance(value, str) else value
