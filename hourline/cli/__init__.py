@@ -51,6 +51,7 @@ from hourline.cli import (
     sql,
     status,
     test,
+    topics,
     up,
     verify,
 )
@@ -128,6 +129,7 @@ _PANELS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
     "Ask": (query.query, changes.changes, shell.shell, explain.explain, export.export, sql.sql, serve.serve),
     "Operate": (
         status.status,
+        topics.app,
         lookups.lookups,
         followers.followers,
         sinks.sinks,

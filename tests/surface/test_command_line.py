@@ -73,6 +73,14 @@ REVERSED = "the range 2024-05-06T22:00Z to 2024-05-06T20:00Z is reversed; give t
         (["advise", "grace", "scans"], "nothing of 'scans' is archived yet"),
         (["schema", "metrics"], "did you mean 'metric'?"),
         (["show", "flwo"], "there is no metric 'flwo' — did you mean 'flow'?"),
+        (["topics", "tail", "x", "--from", "0", "--last", "3"], "got --from and --last, allowed is one of them"),
+        (["topics", "tail", "x", "--from", "noon"], "allowed are beginning, end, an offset, and a time"),
+        (["topics", "tail", "x", "--from", "2024-05-06T22:00"], "a time with its offset from UTC"),
+        (["topics", "tail", "x", "--source", "scnas"], "there is no source 'scnas' — did you mean 'scans'?"),
+        (["topics", "create", "x", "--config", "cleanup.policy"], "want KEY=VALUE"),
+        (["topics", "create", "x", "--config", "a=1", "--config", "a=2"], "allowed is each key once"),
+        (["topics", "delete", "command_line", "--yes"], "is read by source 'scans'; add --accept-loss"),
+        (["topics", "delete", "x"], "there is no terminal to ask for confirmation; add --yes"),
         (["test", "late"], "there is no test 'late'"),
         (["test"], "write tests/NAME.yaml, or record one with --record METRIC HOUR"),
         (["test", "--junit", "no/where.xml"], "the folder"),
@@ -169,7 +177,7 @@ def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *a
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("group", [[], ["advise"], ["airflow"]])
+@pytest.mark.parametrize("group", [[], ["advise"], ["airflow"], ["topics"]])
 def test_the_help_has_a_whole_sentence_for_each_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, group: list[str]
 ) -> None:

@@ -63,6 +63,7 @@ OTHERS = [
     ["export", "x.duckdb"],
     ["sql"],
     ["gaps"],
+    ["topics", "list"],
     ["down"],
 ]
 WITHOUT_PROJECT = {"init", "schema"}
