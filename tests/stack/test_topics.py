@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -223,18 +224,36 @@ def test_fields_are_those_of_the_source(folder: Path) -> None:
     assert not {"fields", "rejected"} & tombstone.keys()
 
 
-def test_a_tail_that_follows_ends_by_a_signal_or_with_its_topic(folder: Path, kafka: str) -> None:
+@contextmanager
+def started(folder: Path, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+    command = [sys.executable, "-m", "hourline", "topics", *arguments, "--project", str(folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def ended(running: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    """How it ends by Ctrl-C, while its standard input is still open."""
+    running.send_signal(signal.SIGINT)
+    status = running.wait(timeout=30)
+    return (status, *running.communicate())
+
+
+def test_what_goes_on_ends_by_ctrl_c_or_with_its_topic(folder: Path, kafka: str) -> None:
     answer("topics", "create", "followed", "--partitions", "2", folder=folder)
     sent(folder, "followed", [{"value": "before", "partition": 0}])
-    command = [sys.executable, "-m", "hourline", "topics", "tail", "followed", "--follow", "--project", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert json.loads(running.stdout.readline())["value"] == "before"
-        sent(folder, "followed", [{"value": "after", "partition": 1}])
-        assert json.loads(running.stdout.readline())["value"] == "after"
-        running.send_signal(signal.SIGINT)
-        rest, said = running.communicate(timeout=30)
-    assert (running.returncode, rest, said) == (0, "", "stopping\n")
+    with started(folder, "tail", "followed", "--follow") as tailing, started(folder, "produce", "followed") as sending:
+        assert tailing.stdout is not None
+        assert sending.stdin is not None
+        assert json.loads(tailing.stdout.readline())["value"] == "before"
+        sending.stdin.write('{"value": "after", "partition": 1}\n{"value": "unfinished')
+        sending.stdin.flush()
+        assert json.loads(tailing.stdout.readline())["value"] == "after"
+        assert ended(sending) == (130, "1 record(s) were delivered to topic 'followed'\n", "")
+        assert ended(tailing) == (0, "", "stopping\n")
 
     with TopicReader(kafka, "followed", describe_topic(kafka, "followed", {}).id, {}) as reader:
         following = reader.follow({0: 0})

@@ -61,11 +61,11 @@ def test_fields_and_reasons_are_those_of_the_source(tmp_path: Path) -> None:
     assert broken["rejected"].startswith("invalid JSON")
     assert empty == {"rejected": "empty value"}
     assert tombstone == {}
-    assert "event time" in without_time["rejected"]
+    assert "event time" in without_time.get("rejected", "")
 
 
 @pytest.mark.parametrize("event_time", ["record.timestamp", "at + interval 1 hour"])
 def test_an_event_time_that_is_no_field_needs_none(tmp_path: Path, event_time: str) -> None:
     [read] = DecodedFields(source_of(tmp_path, event_time)).of([record(b'{"page": "x"}')], NOW)
-    assert read["fields"]["page"] == "x"
-    assert read["fields"]["at"] is None
+    fields = read.get("fields", {})
+    assert (fields.get("page"), fields.get("at")) == ("x", None)
