@@ -139,7 +139,9 @@ class _Loading:
         self.mistakes += find_view_clashes(all_metrics, place)
         sinks = _only(Sink, self._folder("sink", lambda _: Sink) if folders else {})
         unread_metrics = {name for kind, name in self.documents if kind == "metric" and name not in all_metrics}
-        self.mistakes += find_sink_mistakes(sinks, sources, all_metrics, unread_metrics, place)
+        self.mistakes += find_sink_mistakes(
+            sinks, sources, all_metrics, unread_metrics, settings is None or settings.registry is not None, place
+        )
         if self.mistakes or settings is None:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:

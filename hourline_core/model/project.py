@@ -58,7 +58,9 @@ class Project:
         ]
         mistakes += find_mistakes(self.sources, self.metrics, self.where_declared, lookups=self.lookups)
         mistakes += find_registry_mistakes(self.sources, self.settings.registry, self.where_declared)
-        mistakes += find_sink_mistakes(self.sinks, self.sources, self.all_metrics, set(), self.where_declared)
+        mistakes += find_sink_mistakes(
+            self.sinks, self.sources, self.all_metrics, set(), self.settings.registry is not None, self.where_declared
+        )
         if mistakes:
             raise DeclarationError("\n".join(mistakes))
         bound = {name: source.bind_lookups(self.lookups) for name, source in self.sources.items()}

@@ -88,6 +88,11 @@ class Sink(Declaration):
     topic: Annotated[str, AfterValidator(check_topic_name)] | None = None
     """A topic of the project's Kafka. It is compacted, and nobody else writes to it. It is created if it is missing."""
 
+    format: Literal["json", "avro"] = "json"
+    """The format of the records of a topic. `avro`: by schemas that the sink registers in the project's schema
+    registry, as the subjects `<topic>-key` and `<topic>-value`.
+    """
+
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1
     """The number of partitions of a topic that is created."""
 
@@ -136,6 +141,7 @@ class Sink(Declaration):
         if len(given) != 1:
             got = " and ".join(given) or "none"
             raise refuse(f"got {got} of {', '.join(TARGETS)}, allowed is one of them", *given[1:2])
-        if "partitions" in self.model_fields_set and self.topic is None:
-            raise refuse("got it without a topic, allowed is it for a topic that is created", "partitions")
+        for name in ("partitions", "format"):
+            if name in self.model_fields_set and self.topic is None:
+                raise refuse("got it without a topic, allowed is it with a topic", name)
         return self

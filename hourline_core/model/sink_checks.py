@@ -14,6 +14,7 @@ def find_sink_mistakes(
     sources: Mapping[str, Source],
     metrics: Mapping[str, Metric],
     unread: set[str],
+    has_registry: bool,
     where: Callable[..., str],
 ) -> Iterator[str]:
     """One line for each mistake. ``unread`` are metrics that exist, but whose own declaration has a mistake."""
@@ -26,6 +27,11 @@ def find_sink_mistakes(
             yield (
                 f"{where('sink', name, ('metric',))}: metric: got '{sink.metric}', whose column '{taken}' has the name "
                 f"of a column that a sink adds ({', '.join(SENT_COLUMNS)}): rename it in the metric"
+            )
+        if sink.format == "avro" and not has_registry:
+            yield (
+                f"{where('sink', name, ('format',))}: format: got avro, but hourline.yaml has no registry; declare its "
+                "address there, `registry: {url: https://HOST:PORT}`"
             )
         for source in sources.values():
             if sink.topic is not None and matches(source.topic, sink.topic):

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 
-from hourline_core.error_causes import first_cause
 from hourline_core.errors import BrokerError, SinkError
 from hourline_core.model import Project, Sink
 from hourline_core.runtime.compacted_topic import ensure_compacted_topic
 from hourline_core.runtime.kafka import reachable_kafka
 from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, KeptAdmin, broker_error
 from hourline_core.runtime.topics import id_of
+from serving_layer.sinks.record_format import RecordFormat
 from serving_layer.sinks.result import Result
 from serving_layer.sinks.sent_results import SentResults
-from serving_layer.sinks.topic_records import OFFSETS, headers_of, read_sent_records
+from serving_layer.sinks.topic_records import OFFSETS, Owner, headers_of, key_of, read_sent_records
 
 _SECONDS = 30.0
 _MOST_BYTES = 1_000_000_000
@@ -36,13 +36,14 @@ class KafkaTopic:
 
     results_at_once = 10_000
 
-    def __init__(self, project: Project, sink: Sink, sent: SentResults) -> None:
+    def __init__(self, project: Project, sink: Sink, format: RecordFormat, sent: SentResults) -> None:
         """Connect, and bring ``sent`` up to date. Raises BrokerError, and SinkError if the topic cannot be used."""
         assert sink.topic is not None
-        self._topic, self._owner = sink.topic, f"{project.identifier}/{sink.name}"
+        self._topic, self._format = sink.topic, format
+        self._owner = Owner(f"{project.identifier}/{sink.name}", format.name)
         self._kafka, options = reachable_kafka(project), project.settings.kafka.options
         self._there = ensure_compacted_topic(self._kafka, sink.topic, sink.partitions, options)
-        sent.begin(f"topic {self._there.id}")  # If it is another topic, what it has is read.
+        sent.begin(f"topic {self._there.id} {format.name}")  # If it is another topic, what it has is read.
         self._admin = KeptAdmin(self._kafka, options)
         self._reported: deque[KafkaError] = deque(maxlen=10)
         self._refused: list[tuple[KafkaError, Message]] = []
@@ -51,7 +52,7 @@ class KafkaTopic:
                 {
                     **options,
                     "bootstrap.servers": self._kafka,
-                    "transactional.id": f"hourline-sink-{self._owner}",
+                    "transactional.id": f"hourline-sink-{self._owner.name}",
                     # As Java's producers do, so that Kafka Streams finds a key in the partition where it looks for it.
                     "partitioner": "murmur2_random",
                     "compression.type": "lz4",
@@ -104,8 +105,8 @@ class KafkaTopic:
             try:
                 self._producer.produce(
                     self._topic,
-                    key=result.key.encode(),
-                    value=None if value is None else value.encode(),
+                    key=self._format.key(result.key),
+                    value=None if value is None else self._format.value(value),
                     headers=headers_of(self._owner, result, revision),
                     on_delivery=self._on_delivery,
                 )
@@ -135,8 +136,7 @@ class KafkaTopic:
         if not too_large:
             return self._error(error)
         message = max(too_large, key=lambda one: len(one.value() or b""))
-        key, value = message.key() or b"", message.value() or b""
-        named = first_cause([key.decode("utf-8", "replace") if isinstance(key, bytes) else key])
+        named, value = key_of(message), message.value() or b""
         return SinkError(
             f"topic '{self._topic}' did not take the result {named}: it has {len(value):,} bytes, which is more than "
             f"the broker takes; `max.message.bytes` of the topic allows more"

@@ -34,12 +34,14 @@ OpenTarget = Callable[[Project, Sink, Metric, pa.Schema, SentResults], Target]
 
 def open_target(project: Project, sink: Sink, metric: Metric, columns: pa.Schema, sent: SentResults) -> Target:
     """The target of a sink. ``columns`` are those of the view of ``metric``. It brings ``sent`` up to date: with the
-    records of a topic, or with nothing if it is another target than before. Raises SinkError, BrokerError.
+    records of a topic, or with nothing if it is another target than before. Raises SinkError, BrokerError and
+    RegistryError.
     """
     if sink.topic is not None:
         from serving_layer.sinks.kafka_topic import KafkaTopic
+        from serving_layer.sinks.record_format import record_format
 
-        return KafkaTopic(project, sink, sent)
+        return KafkaTopic(project, sink, record_format(project, sink, metric, columns), sent)
     if sink.webhook is not None:
         from serving_layer.sinks.webhook import WebhookTarget
 

@@ -2,10 +2,11 @@
 
 Each record has these headers: ``hourline-sink`` (project and sink), ``hourline-revision``, ``hourline-window`` (start
 and end of the window) and, unless it is a tombstone, ``hourline-digest`` (the MD5 of the value without token and
-revision).
+revision). In another format than JSON, ``hourline-key`` has the key as JSON.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -20,19 +21,31 @@ from serving_layer.sinks.sent_results import SentResults
 OFFSETS = "offsets"
 """Under this name, the next offset of each partition is noted."""
 _OWNER, _REVISION, _WINDOW, _DIGEST = "hourline-sink", "hourline-revision", "hourline-window", "hourline-digest"
+_KEY, _JSON = "hourline-key", "json"
 _AT_ONCE = 10_000
 
 
-def headers_of(owner: str, result: Result, revision: int) -> list[tuple[str, str | bytes | None]]:
-    """The headers of a record. ``owner`` names the project and the sink."""
+@dataclass(frozen=True)
+class Owner:
+    """Whose the records are."""
+
+    name: str
+    """The project and the sink."""
+    format: str
+    """The format of the records. In JSON, a record has no header with its key."""
+
+
+def headers_of(owner: Owner, result: Result, revision: int) -> list[tuple[str, str | bytes | None]]:
+    """The headers of a record."""
     window = "/".join(moment.isoformat() for moment in result.window)
-    said = {_OWNER: owner, _REVISION: str(revision), _WINDOW: window}
+    said = {_OWNER: owner.name, _REVISION: str(revision), _WINDOW: window}
+    said |= {} if owner.format == _JSON else {_KEY: result.key}
     said |= {} if result.digest is None else {_DIGEST: result.digest}
     return [(name, text.encode()) for name, text in said.items()]
 
 
 def read_sent_records(
-    bootstrap: str, options: Mapping[str, str], topic: str, owner: str, sent: SentResults
+    bootstrap: str, options: Mapping[str, str], topic: str, owner: Owner, sent: SentResults
 ) -> dict[int, int]:
     """Read the committed records of ``topic`` from the offsets that are noted in ``sent`` on, and note them there.
     Returns the next offset of each partition.
@@ -90,23 +103,27 @@ def read_sent_records(
     return nexts
 
 
-def _read(message: Message, topic: str, owner: str) -> tuple[Result, int]:
+def _read(message: Message, topic: str, owner: Owner) -> tuple[Result, int]:
     """The result of a record, without its value, and its revision. Raises SinkError."""
     headers: dict[str, str | bytes | None] = dict(message.headers() or ())
     said = {
         name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in headers.items()
     }
-    key, given = message.key(), said.get(_OWNER)
+    key, given = key_of(message), said.get(_OWNER)
     try:
-        if given != owner or not isinstance(key, bytes):
+        if given != owner.name or (_KEY in said) == (owner.format == _JSON):
             raise ValueError
         start, end = (datetime.fromisoformat(moment) for moment in str(said[_WINDOW]).split("/"))
         digest = None if message.value() is None else str(said[_DIGEST])
-        return Result(key.decode(), (start, end), None, digest), int(str(said[_REVISION]))
+        return Result(key, (start, end), None, digest), int(str(said[_REVISION]))
     except (ValueError, KeyError):
         whose = "which no sink has sent"
-        if given and given != owner:
-            whose = f"which sink {given} has sent, and this one is {owner} (`name` in hourline.yaml, and the sink's)"
+        if given == owner.name:
+            whose = f"which this sink has sent in another format than {owner.format}"
+        elif given:
+            whose = (
+                f"which sink {given} has sent, and this one is {owner.name} (`name` in hourline.yaml, and the sink's)"
+            )
         raise SinkError(
             f"topic '{topic}' has a record at partition {message.partition()}, offset {message.offset()}"
             f"{_sent_at(message)}, {whose}; allowed are the records of this sink alone: name a topic of its own"
@@ -118,3 +135,10 @@ def _sent_at(message: Message) -> str:
     if kind == TIMESTAMP_NOT_AVAILABLE:
         return ""
     return f", sent at {iso_text(datetime.fromtimestamp(milliseconds / 1000).astimezone())}"
+
+
+def key_of(message: Message) -> str:
+    """The key of a record as JSON."""
+    headers: dict[str, str | bytes | None] = dict(message.headers() or ())
+    key = headers.get(_KEY) or message.key() or ""
+    return key.decode("utf-8", "replace") if isinstance(key, bytes) else key

@@ -8,6 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import serving_layer
 from hourline import load_project
 from tests.support.avro import write_avro
@@ -74,6 +76,7 @@ def encode(body: dict[str, Any]) -> bytes:
     return write_avro(json.loads(SCHEMA), {**body, "at": at, "amount": amount, "address": {"city": body["city"]}})
 
 
+@pytest.mark.long  # test_schema_registry.py reads Avro in CI, and test_decoding_anew.py decodes anew.
 def test_records_in_avro_count_in_both_layers_and_are_decoded_anew(kafka: str, tmp_path: Path) -> None:
     project = StackProject(write_project(tmp_path, FILES), kafka, {"orders": RULE}, encode)
     orders = [order(number) for number in range(40)]

@@ -13,17 +13,21 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in strict mypy's way
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 import serving_layer
 from hourline_core.errors import HourlineError, SinkError
 from hourline_core.model import KafkaSettings, Project, Sink
 from hourline_core.model.hours import wall_clock
+from hourline_core.model.registry import RegistrySettings
 from hourline_core.runtime.airflow.postgres import Postgres
 from hourline_core.runtime.compacted_topic import ensure_compacted_topic
 from serving_layer.sinks.sender import Sender, sent_file
 from serving_layer.sinks.sent_results import SentResults
 from tests.support.forked import start
 from tests.support.result_rows import KEPT
+from tests.support.schema_registry import SchemaRegistry, serve_registry
 from tests.support.sent_values import key_text
 from tests.support.sink_topic import in_view, newest_of, read_json, read_topic
 from tests.support.visits import Visit, Visits
@@ -32,11 +36,13 @@ KILLED = 9
 COLUMNS = "page, slow, visits, mean_ms, worst, state"
 
 
-def made(folder: Path, kafka: str, **target: Any) -> Visits:
+def made(folder: Path, kafka: str, registry: str | None = None, **target: Any) -> Visits:
     """A project with a sink called like its folder."""
     visits = Visits(folder, drift=True)
     sink = Sink.model_validate({"name": folder.name, "metric": "loads", **target})
     settings = KEPT.model_copy(update={"kafka": KafkaSettings(bootstrap=kafka)})
+    if registry:
+        settings = settings.model_copy(update={"registry": RegistrySettings(url=registry)})
     visits.project = replace(visits.project, settings=settings, sinks={sink.name: sink})
     visits.start()
     visits.micro_batch(Visit(0, "a", 5), Visit(0, None, 900), Visit(9, "a", 5), Visit(9, 'ü\n"', 5))
@@ -255,3 +261,28 @@ def test_a_command_gets_each_result_and_its_failure_is_told(tmp_path: Path) -> N
         rows = in_view(results, "loads")
     assert {key_text(one["key"]): one["value"] for one in taken} == rows
     assert len(taken) == len(rows), "none is given twice"
+
+
+def test_a_topic_in_avro_is_read_by_the_schemas_of_the_registry(tmp_path: Path, kafka: str) -> None:
+    registry = SchemaRegistry()
+    with serve_registry(registry):
+        visits = made(tmp_path / "avro_sink", kafka, registry.url, topic="avro-sink", format="avro")
+        registry.fault = (409, {"error_code": 409, "message": "it is not compatible"})
+        with pytest.raises(SinkError, match=r"schema of subject 'avro-sink-key': it is not compatible; give the sink"):
+            send(visits.project)
+        registry.fault = None
+        killed = start(send_and_die, visits.project)
+        killed.join()
+        assert killed.exitcode == KILLED
+        assert send(visits.project) == (0, 0), "what was sent is told by its headers"
+        visits.micro_batch(Visit(9, "d", 900, visit="x"), Visit(0, "a", 50))
+        visits.micro_batch(Visit(9, "e", 900, visit="x", missed=True))
+        assert send(visits.project) == (3, 0)
+        visits.publish(9)
+        assert send(visits.project) == (4, 1)
+        client = SchemaRegistryClient({"url": registry.url})
+        records = read_topic(kafka, "avro-sink", AvroDeserializer(client))
+        with serving_layer.connect(visits.project) as results:
+            assert newest_of(records) == in_view(results, "loads")
+        with pytest.raises(SinkError, match="which this sink has sent in another format than json"):
+            send(with_target(visits.project, topic="avro-sink"))

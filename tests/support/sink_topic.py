@@ -1,11 +1,13 @@
 """What a reader of a sink's topic sees, by a plain consumer, and what it should see, by plain Python."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 import serving_layer
 from hourline_core.runtime.topics import topic_offsets
@@ -18,8 +20,11 @@ class TopicRecord:
     value: dict[str, Any] | None
 
 
-def read_topic(kafka: str, topic: str) -> list[TopicRecord]:
-    """The committed records, by partition and offset."""
+Deserialize = Callable[[bytes, SerializationContext], Any]
+
+
+def read_topic(kafka: str, topic: str, avro: Deserialize | None = None) -> list[TopicRecord]:
+    """The committed records, by partition and offset: in JSON, or read by ``avro``."""
     consumer = Consumer(
         {
             **{"bootstrap.servers": kafka, "group.id": "reader", "enable.auto.commit": False},
@@ -38,7 +43,12 @@ def read_topic(kafka: str, topic: str) -> list[TopicRecord]:
             continue
         key, value = message.key(), message.value()
         assert isinstance(key, bytes)
-        found.append(TopicRecord(read_json(key), None if value is None else read_json(value)))
+        assert isinstance(value, bytes | None)
+        read: list[Any] = [
+            None if text is None else as_sent(avro(text, SerializationContext(topic, of))) if avro else read_json(text)
+            for text, of in ((key, MessageField.KEY), (value, MessageField.VALUE))
+        ]
+        found.append(TopicRecord(read[0], read[1]))
     consumer.close()
     return found
 

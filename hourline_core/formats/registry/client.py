@@ -22,6 +22,10 @@ class NotInRegistryError(Exception):
     """The registry has no such schema, subject or version. The text is its answer."""
 
 
+class RefusedSchemaError(Exception):
+    """The registry does not take a schema, such as one that is not compatible. The text is its answer."""
+
+
 class RegistryClient:
     """Asks the registry of ``access``. It connects with the first question.
 
@@ -48,6 +52,20 @@ class RegistryClient:
             if found.version is None or found.schema_id is None:
                 raise ValueError("a version without its number and id")
             return found.version, self._with_references(client, found.schema_id, found.schema, (subject,))
+
+    def register(self, subject: str, schema: str) -> int:
+        """The id of a schema of Avro (JSON) of ``subject``, which gets it as a new version unless it has it. Raises
+        RefusedSchemaError if the subject may not have it.
+        """
+        from confluent_kafka.schema_registry import Schema, SchemaRegistryError
+
+        with self._asking() as client:
+            try:
+                return int(client.register_schema(subject, Schema(schema, "AVRO")))
+            except SchemaRegistryError as error:
+                if error.http_status_code in (409, 422):
+                    raise RefusedSchemaError(first_cause([str(error.error_message)])) from None
+                raise
 
     def ask(self) -> None:
         """Ask it something that any registry knows."""
@@ -96,7 +114,7 @@ class RegistryClient:
         url = self._access.url
         try:
             yield self._client()
-        except (RegistryAwayError, RegistryForbidsError):
+        except (RegistryAwayError, RegistryForbidsError, RefusedSchemaError):
             raise
         except SchemaRegistryError as error:
             status, words = error.http_status_code, first_cause([str(error.error_message or "no words")])

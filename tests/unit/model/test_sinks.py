@@ -57,6 +57,8 @@ def test_each_target_is_declared_in_one_line(tmp_path: Path) -> None:
         ("{metric: revenue, topic: a, emit: every 10}", "emit: got '10', allowed are durations such as 30s"),
         ("{metric: revenue, topic: a, emit: every 10ms}", "emit: got 'every 10ms', allowed is at least every 1s"),
         ("{metric: revenue, command: [a], partitions: 2}", "partitions: got it without a topic"),
+        ("{metric: revenue, command: [a], format: avro}", "format: got it without a topic"),
+        ("{metric: revenue, topic: a, format: avro}", "format: got avro, but hourline.yaml has no registry"),
         ("{metric: revenue, command: []}", "command"),
         ("{metric: revenue, webhook: 'ftp://x/y'}", "got something else, allowed is http://HOST:PORT/PATH or https://"),
         (

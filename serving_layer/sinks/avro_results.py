@@ -1,0 +1,128 @@
+"""Results in Avro: a schema for keys and one for values, from the columns of the view, and the bytes of a result.
+
+A result is written from its JSON, so that it says the same in all formats. fastavro writes it.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Context, Decimal
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+
+from hourline_core.errors import SinkError
+from hourline_core.model import Metric
+
+Schema = dict[str, Any] | list[Any] | str
+"""A schema of Avro, as JSON is read."""
+
+_MOMENT = {"type": "long", "logicalType": "timestamp-micros"}
+_DAY = {"type": "int", "logicalType": "date"}
+_EXACT = Context(prec=100)
+
+
+class AvroRecord:
+    """A record of Avro with nullable members."""
+
+    def __init__(self, name: str, members: Mapping[str, pa.DataType], required: Mapping[str, Schema]) -> None:
+        """``members`` may be null; ``required`` come before them, and are not. Raises SinkError for a type without a
+        schema.
+        """
+        import fastavro
+
+        fields: list[dict[str, Any]] = [{"name": one, "type": schema} for one, schema in required.items()]
+        fields += [
+            {"name": one, "type": ["null", _schema_of(kind, f"{name}_{one}")], "default": None}
+            for one, kind in members.items()
+        ]
+        self._members, self._required = dict(members), dict(required)
+        self.schema: dict[str, Any] = {"type": "record", "name": name, "fields": fields}
+        self._write = partial(fastavro.schemaless_writer, schema=fastavro.parse_schema(dict(self.schema)))
+
+    def write(self, text: str) -> bytes:
+        """The bytes of a JSON object."""
+        given = json.loads(text, parse_float=Decimal)
+        record = {name: _required_value(given[name], schema) for name, schema in self._required.items()}
+        record |= {name: _value(given[name], kind) for name, kind in self._members.items()}
+        written = BytesIO()
+        self._write(fo=written, record=record)
+        return written.getvalue()
+
+
+def key_record(metric: Metric, columns: pa.Schema) -> AvroRecord:
+    """That of keys: the window and the dimensions."""
+    types = {name: columns.field(name).type for name in metric.dimensions}
+    return AvroRecord(f"{metric.name}_key", types, {"window_start": _MOMENT, "window_end": _MOMENT})
+
+
+def value_record(metric: Metric, columns: pa.Schema) -> AvroRecord:
+    """That of values: state, token and revision, and the measures."""
+    types = {name: columns.field(name).type for name in metric.measures}
+    return AvroRecord(f"{metric.name}_value", types, {"state": "string", "token": "string", "revision": "long"})
+
+
+def _schema_of(kind: pa.DataType, path: str) -> Schema:
+    """The schema of values of ``kind`` that are not null."""
+    schema: Schema
+    if pa.types.is_struct(kind):
+        fields = [{"name": one.name, "type": ["null", _schema_of(one.type, f"{path}_{one.name}")]} for one in kind]
+        schema = {"type": "record", "name": path, "fields": fields}
+    elif pa.types.is_map(kind):
+        schema = {"type": "map", "values": ["null", _schema_of(kind.item_type, f"{path}_value")]}
+    elif pa.types.is_nested(kind):
+        schema = {"type": "array", "items": ["null", _schema_of(kind.value_type, f"{path}_item")]}
+    elif pa.types.is_decimal(kind):
+        schema = {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    else:
+        found = next((of for is_one, of in _SCALARS if is_one(kind)), None)
+        if found is None:
+            raise SinkError(f"a value of the type {kind} has no schema of Avro; leave `format: avro` out")
+        schema = found
+    return schema
+
+
+_SCALARS: tuple[tuple[Any, Schema], ...] = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_uint64, {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 0}),
+    (pa.types.is_integer, "long"),
+    (pa.types.is_floating, "double"),
+    (pa.types.is_date, _DAY),
+    (pa.types.is_timestamp, _MOMENT),
+    (pa.types.is_string, "string"),
+    (pa.types.is_large_string, "string"),
+    (pa.types.is_binary, "bytes"),
+)
+
+
+def _required_value(value: Any, schema: Schema) -> Any:
+    return datetime.fromisoformat(value) if schema is _MOMENT else value
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """What fastavro writes for ``value`` of JSON, which comes of the type ``kind``."""
+    made = value
+    if value is None:
+        pass
+    elif pa.types.is_struct(kind):
+        made = {one.name: _value(value[one.name], one.type) for one in kind}
+    elif pa.types.is_map(kind):
+        made = {name: _value(one, kind.item_type) for name, one in value.items()}
+    elif pa.types.is_nested(kind):
+        made = [_value(one, kind.value_type) for one in value]
+    elif pa.types.is_decimal(kind):
+        made = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
+    elif pa.types.is_uint64(kind):
+        made = Decimal(value)
+    elif pa.types.is_floating(kind):
+        made = float(value)  # In a key, NaN and infinities are texts.
+    elif pa.types.is_timestamp(kind):
+        made = datetime.fromisoformat(value)
+    elif pa.types.is_date(kind):
+        made = date.fromisoformat(value)
+    elif pa.types.is_binary(kind):
+        made = base64.b64decode(value)
+    return made
