@@ -89,6 +89,7 @@ def test_a_topic_is_created_described_and_deleted(folder: Path, kafka: str, fail
         "records": 3,
         "cleanup_policy": "compact",
         "sources": ["taps"],
+        "sinks": [],
     }
     described = json.loads(answer("topics", "describe", "taps", "-f", "json", folder=folder))
     assert {key: described["config"].get(key) for key in ("cleanup.policy", "segment.ms", "segment.bytes")} == {

@@ -1,4 +1,4 @@
-"""The sources of a project that read a topic, and how far."""
+"""The sources of a project that read a topic, and how far; and the sinks that send to it."""
 
 from hourline_core.model import Project, Source
 from hourline_core.model.topics import matches
@@ -7,6 +7,11 @@ from hourline_core.model.topics import matches
 def readers_of(project: Project, topic: str) -> list[Source]:
     """The sources that read ``topic``, by their names."""
     return [source for _, source in sorted(project.sources.items()) if matches(source.topic, topic)]
+
+
+def sinks_of(project: Project, topic: str) -> list[str]:
+    """The names of the sinks that send to ``topic``."""
+    return [name for name, sink in sorted(project.sinks.items()) if sink.topic == topic]
 
 
 def next_offsets(project: Project, source: Source, topic_id: str) -> dict[int, int]:
