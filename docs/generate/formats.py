@@ -70,8 +70,8 @@ messages are within each other. A member that is no field is checked for its enc
 message itself, the range of a number is not checked, and in proto2 neither is UTF-8.
 
 Members that the schema does not know are passed over, since producers may be newer. A member without presence that is
-not set has its default, as Protobuf says. One with presence is null. A message with only default values has no bytes,
-and is rejected as "empty value".
+not set has its default, as Protobuf says. One with presence is null. A record without bytes is a message with
+only default values. A record whose value is null is a tombstone, as in all formats.
 """
 
 _CSV = """

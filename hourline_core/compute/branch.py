@@ -14,7 +14,7 @@ from hourline_core.compute.decode import decode
 from hourline_core.compute.record import undecodable_key, with_record
 from hourline_core.model.branches import OTHERWISE, Branches
 from hourline_core.model.expressions import attempt
-from hourline_core.model.scratch_columns import NOT_TAKEN, UNDECODED, UNREADABLE, VALUE
+from hourline_core.model.scratch_columns import NOT_TAKEN, RECORD_TIMESTAMP_TYPE, UNDECODED, UNREADABLE, VALUE
 
 
 def with_branch(records: DataFrame, branches: Branches | None) -> DataFrame:
@@ -56,7 +56,10 @@ def _unreadable(branches: Branches) -> Column:
     """Why the conditions cannot be evaluated. Null: they can."""
     reasons = [F.lit(None).cast("string")]
     if branches.fields:
-        reasons.append(F.when(F.col(VALUE).isNull() | (F.length(F.col(VALUE)) == 0), "no value"))
+        is_empty = F.length(F.col(VALUE)) == 0
+        if branches.source.format.takes_empty:  # A row of a file always needs some bytes.
+            is_empty &= F.col(RECORD_TIMESTAMP_TYPE).isNull()
+        reasons.append(F.when(F.col(VALUE).isNull() | is_empty, "no value"))
         reasons.append(F.col(UNDECODED))
     if branches.name_record:
         reasons.append(undecodable_key(branches.source))

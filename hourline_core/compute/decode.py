@@ -48,8 +48,8 @@ def decode(records: DataFrame, format: RecordFormat, fields: Mapping[str, Field]
     RECORD_TIMESTAMP_TYPE. Rows of imported CSV files are told by their header.
 
     UNDECODED is null if the value was decoded, else it says why not, and all fields are null. The fields have their
-    declared types, and are null if the record lacks them. Of a null or empty value, all is null. Nothing is dropped,
-    and nothing raises.
+    declared types, and are null if the record lacks them. Of a null value, or of an empty one that the format does not
+    take, all is null. Nothing is dropped, and nothing raises.
     """
     declared = tuple(fields.items())
     inputs = {VALUE: F.col(VALUE), **_ways_to_read(format)}

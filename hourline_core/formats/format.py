@@ -30,8 +30,9 @@ class Decoder(Protocol):
     def decode(self, values: pa.Array) -> DecodedRecords:
         """Decode ``values`` (binary), each alone: what is wrong with one changes nothing of another.
 
-        A null or empty value has no fields and no reason: validation handles it. Never raises, whatever the bytes; but
-        RegistryError if a schema registry that has to be asked does not answer.
+        A null value has no fields and no reason: validation handles it, and an empty one if the format does not take
+        it. Never raises, whatever the bytes; but RegistryError if a schema registry that has to be asked does not
+        answer.
         """
 
 

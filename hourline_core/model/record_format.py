@@ -82,6 +82,11 @@ class RecordFormat(Declaration):
         return self.avro is not None or self.protobuf is not None
 
     @property
+    def takes_empty(self) -> bool:
+        """Whether a value without bytes is a record: a message of Protobuf whose members all have their defaults."""
+        return self.protobuf is not None
+
+    @property
     def with_schema(self) -> AvroFormat | ProtobufFormat | CsvFormat | TextFormat | None:
         """What is declared of a format with a schema. None: it has none."""
         return None if self.name == "json" else getattr(self, self.name)

@@ -92,7 +92,7 @@ class Validator:
         values = records.values.values
         reasons = Reasons(values.is_valid())
         decoded = self._decoder.decode(records.values)
-        reasons.reject(pc.equal(pc.binary_length(values), 0), "empty value")
+        reasons.reject(self._decoder.are_empty(records.values), "empty value")
         reasons.reject_for(decoded.reasons)
         if records.keys is not None:
             reject_undecodable(records.keys, self._source.key_type, reasons)

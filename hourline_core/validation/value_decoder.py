@@ -52,6 +52,14 @@ class ValueDecoder:
         self._of_records = decoder_of(format, fields)
         self._of_rows = JsonDecoder(fields)
         self._fields = fields
+        self._takes_empty = format.takes_empty
+
+    def are_empty(self, values: Values) -> pa.Array:
+        """Whether each value (boolean) has no bytes, where some have to be: rows of files need some always."""
+        are_empty = pc.equal(pc.binary_length(values.values), 0)
+        if not self._takes_empty:
+            return are_empty
+        return pc.and_(are_empty, pa.scalar(False) if values.is_imported is None else values.is_imported)
 
     def decode(self, values: Values) -> DecodedRecords:
         """What the values become. Raises as ``Decoder.decode``."""

@@ -39,7 +39,7 @@ def write(schema: str, text: str, message: str = "t.M") -> bytes:
 
 
 def decode(
-    schema: str, fields: dict[str, Field], *values: bytes, message: str = "t.M"
+    schema: str, fields: dict[str, Field], *values: bytes | None, message: str = "t.M"
 ) -> tuple[list[dict[str, Any]], list[str | None]]:
     """The rows and the reasons of records that are ``message``."""
     decoded = decoder_of(format_of(schema, message), fields).decode(pa.array(values, pa.binary()))

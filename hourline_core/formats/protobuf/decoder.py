@@ -65,7 +65,7 @@ class ProtobufDecoder:
 
     def _decode(self, values: list[bytes | None]) -> DecodedRecords:
         columns = TypedColumns(self._fields, len(values))
-        places = [place for place, value in enumerate(values) if value]
+        places = [place for place, value in enumerate(values) if value is not None]
         for first in range(0, len(places), _AT_ONCE):
             self._add(places[first : first + _AT_ONCE], values, columns)
         return columns.finish()

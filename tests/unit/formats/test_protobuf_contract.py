@@ -8,7 +8,7 @@ import pytest
 
 from docs.generate.protobuf_contract import FOLLOWING, IMPORTS, NULL, ROWS, TYPES, TYPES_OF_PROTO2, Row, Syntax
 from hourline_core.model.fields import Field
-from tests.support.protobuf import decode, format_of, schema_of, write
+from tests.support.protobuf import decode, format_of, message_class, schema_of, write
 
 PLACES = {id(row): place for place, row in enumerate(ROWS)}
 
@@ -69,6 +69,17 @@ def test_a_row_of_the_contract_holds_within_other_types(row: Row) -> None:
     else:
         assert reason is None
         _assert_same(dict(decoded["k"])["a"]["m"][0]["x"], row.taken)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.value and row.taken is not None], ids=str)
+def test_a_row_with_nothing_set_holds_for_a_record_without_bytes(row: Row) -> None:
+    schema, fields = _schema(row.syntax), {"x": Field(type=row.declared, **row.options)}
+    message = f"t.M{PLACES[id(row)]}"
+    assert message_class(schema, message)().SerializeToString() == b""
+    (decoded, nothing), reasons = decode(schema, fields, b"", None, message=message)
+    assert reasons == [None, None]
+    _assert_same(decoded["x"], row.taken)
+    assert nothing == {"x": None}
 
 
 def _assert_same(value: Any, taken: Any) -> None:
