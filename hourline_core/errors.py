@@ -73,14 +73,14 @@ class KafkaForbidsError(BrokerError):
 
 class RegistryError(HourlineError):
     """The schema registry has not answered about a schema that is not known here. ``source``: the name of the source
-    whose stream has ended by it.
+    whose stream has ended by it. ``reason``: the text without that source.
     """
 
     retryable = True
 
-    def __init__(self, text: str, *, source: str = "") -> None:
+    def __init__(self, text: str, *, source: str = "", reason: str = "") -> None:
         super().__init__(text)
-        self.source = source
+        self.source, self.reason = source, reason or text
 
 
 class RegistryAwayError(RegistryError):

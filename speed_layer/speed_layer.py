@@ -76,7 +76,7 @@ class SpeedLayer:
         self._lifecycle = Lifecycle(observer.changed)
         self._takeover = TakeoverCheck(project)
         self._awaited = AwaitedTopics(project, clock, observer)
-        self._registry = AwaitedRegistry(project, observer)
+        self._registry = AwaitedRegistry(project, clock, observer)
         self._environment = StreamEnvironment(
             spark, project, kafka.address, drain, clock, observer.finished, self._takeover
         )

@@ -11,7 +11,7 @@ from hourline_core.findings.work import find_in_speed_layer, find_in_work
 from hourline_core.ledger.finding import Finding
 from hourline_core.model import Settings
 
-_NO_RECORDS = {"topic_gone", "ended", "kafka_away"}
+_NO_RECORDS = {"topic_gone", "ended", "kafka_away", "registry_away"}
 
 _FOLLOWS_FROM: Mapping[str, set[str]] = {
     "rejected": {"all_rejected"},

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from hourline_core.model import Source
 from hourline_core.runtime.kafka_absence import KafkaAbsence
+from hourline_core.runtime.registry_absence import RegistryAbsence
 from hourline_core.runtime.sink_state import SinkProblem
 from hourline_core.runtime.speed_end import SpeedEnd
 from hourline_core.runtime.unwritten_reports import UnwrittenReports
@@ -160,6 +161,8 @@ class SourceFacts:
     gaps: tuple[GapFacts, ...] = ()
     gone: Mapping[str, datetime] = field(default_factory=dict)
     """By topic, since when (UTC) the speed layer waits for it."""
+    registry: RegistryAbsence | None = None
+    """What it waits for the schema registry for."""
     waiting: Waiting | None = None
     refused_lookups: tuple[RefusedLookup, ...] = ()
     changed_lookups: tuple[ChangedLookup, ...] = ()

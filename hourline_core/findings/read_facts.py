@@ -33,6 +33,7 @@ from hourline_core.model.decoding import decoding_of
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.kafka_absence import last_absence
 from hourline_core.runtime.lease import lease_holder
+from hourline_core.runtime.registry_absence import registry_absences
 from hourline_core.runtime.sink_state import SinkProblem, find_sink_problem
 from hourline_core.runtime.speed_end import last_end
 from hourline_core.runtime.topic_absence import absent_topics
@@ -64,6 +65,7 @@ class FactsReader:
     ) -> None:
         self._project, self._database, self._snapshot, self._now = project, database, snapshot, now
         self._gone = absent_topics(project.workspace)
+        self._without_registry = registry_absences(project.workspace)
         self._stale = snapshot.coverage.stale_hours()
         keep_all_progress(database)
         self._arrivals = {row["source"]: row for row in self._rows(arrivals.arrivals_sql(now))}
@@ -78,6 +80,7 @@ class FactsReader:
             source,
             place.rpartition(":")[0] or place,
             gone={name: self._gone[name] for name in names_of(source.topic) if name in self._gone},
+            registry=self._without_registry.get(source.name),
         )
         states = [read_state(self._project, self._project.lookups[name]) for name in sorted(lookup_names(source))]
         facts = replace(

@@ -14,8 +14,9 @@ from hourline_core.model.schedule import ScheduleSettings
 
 
 def find_in_work(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) -> Iterator[Found | None]:
-    """What is found of a source's topics, gaps, recomputes and lookups at ``now`` (UTC)."""
+    """What is found of a source's topics, schemas, gaps, recomputes and lookups at ``now`` (UTC)."""
     yield find_gone_topics(facts, now)
+    yield find_registry_away(facts, now)
     yield find_gaps(facts)
     yield find_not_recomputed(facts, schedule, now)
     yield find_refused_lookups(facts, now)
@@ -42,6 +43,22 @@ def find_gone_topics(facts: SourceFacts, now: datetime) -> Found | None:
         f"the topic {names} was deleted, and the source has waited for a new one since {minute(since)}",
         "create the topic; or restart the speed layer, which creates it: `hourline down` and `hourline up`",
         {"topics": sorted(facts.gone)},
+    )
+
+
+def find_registry_away(facts: SourceFacts, now: datetime) -> Found | None:
+    """A schema that the registry does not tell."""
+    away = facts.registry
+    if away is None or now - away.since <= facts.source.findings.registry_away.after:
+        return None
+    return Found(
+        "registry_away",
+        away.since,
+        now,
+        f"the source has waited for the schema registry for {roughly(now - away.since)}: {away.reason.rstrip('.')}",
+        "mend that; the source then goes on by itself. After a change of hourline.yaml: `hourline down` and "
+        "`hourline up`",
+        {"seconds": (now - away.since).total_seconds()},
     )
 
 

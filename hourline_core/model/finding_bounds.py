@@ -186,6 +186,11 @@ class SourceFindings(Bounds):
     topic_gone: Told = "fail"
     """A topic was deleted, and the running speed layer waits for a new one."""
 
+    registry_away: TimeForm = TimeBound(after=timedelta(minutes=5), severity="fail")
+    """The time for which the source has waited for a schema that the schema registry does not tell, while the speed
+    layer runs.
+    """
+
     gap: Told = "fail"
     """Kafka has deleted records before they were read, and nobody has confirmed the gap."""
 

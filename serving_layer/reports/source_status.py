@@ -7,6 +7,7 @@ from typing import Any
 from hourline_core.ledger.read_offsets import offsets_in
 from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.topics import names_of
+from hourline_core.runtime.registry_absence import registry_absences
 from hourline_core.runtime.topic_absence import absent_topics
 from hourline_core.sql.all_progress import COUNTS_SQL
 from hourline_core.sql.progress import COUNTS
@@ -29,6 +30,15 @@ class AbsentTopic(Described):
     """The name of the topic."""
     since: datetime
     """When the running speed layer noticed it (UTC)."""
+
+
+class RegistryAway(Described):
+    """A schema that a source needs, and that the schema registry does not tell."""
+
+    since: datetime
+    """When the source began to wait (UTC)."""
+    reason: str
+    """What is wrong, as a sentence."""
 
 
 class SourceStatus(Described):
@@ -90,6 +100,8 @@ class SourceStatus(Described):
     """When its last micro-batch was finished (UTC)."""
     waits_for: list[AbsentTopic]
     """The deleted topics that it waits for. Nothing is read of it meanwhile."""
+    registry_away: RegistryAway | None
+    """What it waits for the schema registry for. Nothing is read of it meanwhile. Null: it does not wait."""
     state: HourStateName | None
     """The weakest state of its hours, without open ones that are provisional. Null: there is none, or it has no
     metric.
@@ -127,6 +139,10 @@ def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str,
     )
     quarantined = _count_quarantined(connection)
     away = absent_topics(connection.project.workspace)
+    without_registry = {
+        name: RegistryAway(since=one.since, reason=one.reason)
+        for name, one in registry_absences(connection.project.workspace).items()
+    }
     return [
         SourceStatus(
             source=name,
@@ -137,6 +153,7 @@ def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str,
             waits_for=[
                 AbsentTopic(topic=topic, since=away[topic]) for topic in names_of(source.topic) if topic in away
             ],
+            registry_away=without_registry.get(name),
             partitions=partitions.get(name, []),
             **vars(hours.get(name, SourceHours())),
             **counts.get(name, nothing),

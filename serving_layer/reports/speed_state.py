@@ -1,10 +1,12 @@
 """Reports whether the speed layer runs, what it waits for, and how the last one has ended."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from hourline_core.model import Project
 from hourline_core.runtime.kafka_absence import KafkaAbsence, last_absence
 from hourline_core.runtime.lease import lease_holder
+from hourline_core.runtime.registry_absence import RegistryAbsence, registry_absences
 from hourline_core.runtime.speed_end import SpeedEnd, last_end
 from serving_layer.described import Described
 
@@ -35,7 +37,9 @@ class SpeedState(Described):
     """The state of the speed layer."""
 
     speed: str
-    """Whether the speed layer runs, whether Kafka is away, and how the last one has ended, as a sentence."""
+    """Whether the speed layer runs, whether Kafka is away, which sources wait for the schema registry, and how the last
+    one has ended, as a sentence.
+    """
     kafka_away: KafkaAway | None
     """The last time without Kafka. Null: the running speed layer has seen none, or none runs."""
     ended: Ended | None
@@ -53,6 +57,8 @@ def report_speed_state(project: Project) -> SpeedState:
         words += f"; process {standby} stands by"
     if absence:
         words += f"; {_say_absence(absence)}"
+    if without_registry := registry_absences(project.workspace):
+        words += f"; {_say_without_registry(without_registry)}"
     if end:
         words += f"; {_say_end(end)}"
     return SpeedState(
@@ -67,6 +73,13 @@ def _say_absence(absence: KafkaAbsence) -> str:
     if absence.until is None:
         return f"Kafka has been away since {since} UTC"
     return f"Kafka was away from {since} to {absence.until:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _say_without_registry(absences: Mapping[str, RegistryAbsence]) -> str:
+    since = f"since {min(one.since for one in absences.values()):%Y-%m-%d %H:%M:%S} UTC"
+    if len(absences) == 1:
+        return f"source '{next(iter(absences))}' has waited for the schema registry {since}"
+    return f"{len(absences):,} sources have waited for the schema registry, the first {since}"
 
 
 def _say_end(end: SpeedEnd) -> str:

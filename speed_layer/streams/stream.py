@@ -104,7 +104,7 @@ def raise_failure(streams: Sequence[Stream], failures: Failures, around: Surroun
         told = explain_fault(failure, around, what=what)
         if isinstance(told, RegistryError):
             said = explain_fault(failure, around)  # It may be an error of Hourline's, or Spark's text of one.
-            raise type(told)(f"{what}: {said}", source=stream.source) from failure
+            raise type(told)(f"{what}: {said}", source=stream.source, reason=str(said)) from failure
         if not isinstance(told, KafkaAwayError | KafkaForbidsError):
             told = explain_fault(failure, around, what=what, then=GOES_ON)
         raise told from (failure.__cause__ if told is failure else failure)

@@ -31,6 +31,7 @@ function sourceRow(source, hours, range, view, chosen) {
   const cell = (label, content, more = {}) => el("td", { "data-label": label, ...more }, content);
   const idle = source.partitions.filter((one) => one.idle).map((one) => `${one.topic}[${one.partition}]`);
   const waits = source.waits_for.map(({ topic }) => el("span", { class: "bad", title: "the topic was deleted; it waits for a new one" }, `waits for ${topic}`));
+  if (source.registry_away) waits.push(el("span", { class: "bad", title: source.registry_away.reason }, "waits for the schema registry"));
   return el("tr", { "data-source": name, class: isChosen ? "chosen" : null },
     el("th", { scope: "row" }, choose),
     cell("weakest", waits.length ? waits : weakest(source.state, source.hours)),

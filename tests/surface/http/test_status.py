@@ -21,6 +21,7 @@ from hourline_core.model import Project
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
 from hourline_core.runtime.lease import lease
+from hourline_core.runtime.registry_absence import RegistryAbsence, note_registry_absences
 from hourline_core.runtime.running_recomputes import RecomputeProgress, Work, noting_recompute
 from hourline_core.runtime.speed_end import note_end, noting_end
 from hourline_core.runtime.topic_absence import note_absent_topics
@@ -166,6 +167,33 @@ def test_the_status_says_which_source_waits_for_a_deleted_topic(tables: BareTabl
         (reading,) = client.get("/api/v1/status").json()["sources"]
     assert waiting["waits_for"] == [{"topic": "clicks", "since": "2024-04-01T10:00:03Z"}]
     assert reading["waits_for"] == []
+
+
+def test_the_status_says_which_source_waits_for_the_schema_registry(tables: BareTables) -> None:
+    workspace, since = tables.project.workspace, datetime(2024, 4, 1, 10, 0, 3, tzinfo=UTC)
+    absence = RegistryAbsence(since, "the schema registry at http://registry does not answer")
+    with lease(workspace, "speed"), serving(tables.project) as client:
+        note_registry_absences(workspace, {"clicks": absence})
+        waits = client.get("/api/v1/status").json()
+        note_registry_absences(workspace, {"another": absence, "clicks": replace(absence, since=since + timedelta(1))})
+        both = client.get("/api/v1/status").json()
+        note_registry_absences(workspace, {})
+        reads = client.get("/api/v1/status").json()
+        note_registry_absences(workspace, {"clicks": absence})
+    # What a process that has ended has left says nothing about now.
+    ended = report_project_status(tables.project, last=1)
+    assert waits["speed"].endswith("; source 'clicks' has waited for the schema registry since 2024-04-01 10:00:03 UTC")
+    assert waits["sources"][0]["registry_away"] == {"since": "2024-04-01T10:00:03Z", "reason": absence.reason}
+    (found,) = (one for one in waits["wrong"] if one["finding"] == "registry_away")
+    assert (found["source"], found["severity"], found["since"]) == ("clicks", "fail", "2024-04-01T10:00:03Z")
+    assert found["sentence"].endswith(f": {absence.reason}")
+    assert both["speed"].endswith(
+        "; 2 sources have waited for the schema registry, the first since 2024-04-01 10:00:03 UTC"
+    )
+    for known in (reads, ended.model_dump()):
+        assert "registry" not in known["speed"]
+        assert known["sources"][0]["registry_away"] is None
+        assert "registry_away" not in {one["finding"] for one in known["wrong"]}
 
 
 def test_the_status_says_how_the_last_speed_layer_has_ended_until_another_one_runs(tables: BareTables) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -109,17 +110,35 @@ def test_sql_is_asked_where_it_is_allowed_and_nowhere_else(context: BrowserConte
     assert "sql=SELECT+1" in page.url
 
 
-def test_a_source_that_waits_for_its_topic_says_so(context: BrowserContext, server: Server) -> None:
+@pytest.mark.parametrize(
+    ("waiting", "said", "title"),
+    [
+        (
+            {"waits_for": [{"topic": "till", "since": "2026-03-02T09:15:00Z"}]},
+            "waits for till",
+            "the topic was deleted; it waits for a new one",
+        ),
+        (
+            {"registry_away": {"since": "2026-03-02T09:15:00Z", "reason": "it does not answer"}},
+            "waits for the schema registry",
+            "it does not answer",
+        ),
+    ],
+    ids=["topic", "registry"],
+)
+def test_a_source_that_waits_says_for_what(
+    context: BrowserContext, server: Server, waiting: dict[str, Any], said: str, title: str
+) -> None:
     def answer(route: Route) -> None:
         response = route.fetch()
         status = response.json()
-        status["sources"][0]["waits_for"] = [{"topic": "till", "since": "2026-03-02T09:15:00Z"}]
+        status["sources"][0] |= waiting
         route.fulfill(response=response, json=status)
 
     context.route("**/status*", answer)
     waits = opened(context, server).locator("#sources .bad", has_text="waits for")
-    expect(waits).to_have_text("waits for till")
-    assert waits.get_attribute("title") == "the topic was deleted; it waits for a new one"
+    expect(waits).to_have_text(said)
+    assert waits.get_attribute("title") == title
 
 
 def test_a_page_without_metrics_shows_those_that_a_later_start_declares(

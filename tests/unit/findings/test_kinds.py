@@ -28,6 +28,7 @@ from hourline_core.model.finding_bounds import SourceFindings, SpeedFindings
 from hourline_core.model.hours import HOUR
 from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.runtime.kafka_absence import KafkaAbsence
+from hourline_core.runtime.registry_absence import RegistryAbsence
 from hourline_core.runtime.sink_state import SinkProblem
 from hourline_core.runtime.speed_end import SpeedEnd
 
@@ -160,6 +161,12 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
         "fail",
         "the topic orders was deleted, and the source has waited for a new one since 2026-03-02 11:00 UTC",
     ),
+    "registry_away": (
+        facts(registry=RegistryAbsence(NOW - 5 * MINUTE, "it does not answer.")),
+        facts(registry=RegistryAbsence(NOW - 6 * MINUTE, "it does not answer.")),
+        "fail",
+        "the source has waited for the schema registry for 6m: it does not answer",
+    ),
     "gap": (
         facts(),
         facts(gaps=(GapFacts("orders.7", 10, NOW - HOUR), GapFacts("orders.9", 5, NOW))),
@@ -239,6 +246,7 @@ def declared(of: Source, kind: str, bound: Any) -> Source:
         "silence": "3h",
         "overdue_hours": "2h",
         "not_recomputed": "2h",
+        "registry_away": "6m",
         "remembered_ids": "2g",
     }.items(),
 )
@@ -285,6 +293,8 @@ def test_what_follows_from_another_finding_is_not_told_beside_it() -> None:
     silent = facts(silence=Silence(NOW - 9 * HOUR, HOUR, BEGUN), clock=replace(STANDS, time=NOW - 9 * HOUR))
     assert [one.kind for one in found(silent)] == ["silence"]
     assert [one.kind for one in found(replace(silent, gone={"orders": NOW}))] == ["topic_gone"]
+    waits = RegistryAbsence(NOW - HOUR, "it does not answer")
+    assert [one.kind for one in found(replace(silent, registry=waits))] == ["registry_away"]
 
 
 def test_silent_partitions_are_one_finding() -> None:

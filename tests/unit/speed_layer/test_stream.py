@@ -69,7 +69,7 @@ def test_a_failure_of_the_registry_names_the_source_once_wherever_it_was_asked(f
     with pytest.raises(RegistryForbidsError) as failed:
         end(stream_of(ForeachBatch("visits"), Query(failure)))
     assert str(failed.value) == f"the stream of source 'visits' stopped: {REGISTRY_FORBIDS}"
-    assert failed.value.source == "visits"
+    assert (failed.value.source, failed.value.reason) == ("visits", REGISTRY_FORBIDS)
 
 
 def test_a_commit_that_fails_while_it_is_stopped_is_told() -> None:
