@@ -57,6 +57,13 @@ records are mapped to. So producers may write by a newer or an older schema.
 [The guide](../guides/schema-registry.md) says how to connect to the registry, and what happens while it is away.
 """
 
+_PROTOBUF_REGISTRY = """
+With `format: {protobuf: {schema: shop.proto, message: shop.Order, registry: true}}`, each record names the schema that
+it was written by as in Avro, and the place of its message in this schema. The schema of the record says what its bytes
+mean: its types and defaults count. `schema` gives the names, by the numbers of members, and the defaults of members
+that the schema of the record does not have. Packages do not matter.
+"""
+
 _PROTOBUF = """
 `format: {protobuf: {schema: shop.proto, message: shop.Order}}` declares records that are messages of
 [Protobuf](https://protobuf.dev/programming-guides/encoding/). `shop.proto` is a file in the folder `schemas`, and may
@@ -131,6 +138,8 @@ def page() -> str:
         *_registry(),
         heading(2, "Protobuf"),
         *_protobuf(),
+        heading(2, "Protobuf with a schema registry"),
+        *_protobuf_registry(),
         heading(2, "CSV"),
         *_csv(),
         heading(2, "Text"),
@@ -171,6 +180,19 @@ def _protobuf() -> Iterator[str]:
         for row in protobuf_contract.ROWS
     ]
     yield table(["Protobuf", "value", "declared", "becomes"], rows)
+
+
+def _protobuf_registry() -> Iterator[str]:
+    yield prose(_PROTOBUF_REGISTRY)
+    rows = [
+        (
+            row.difference,
+            code(row.value) if row.value else "nothing set",
+            "rejected" if row.taken is None else _value(row.taken),
+        )
+        for row in registry_contract.PROTOBUF_ROWS
+    ]
+    yield table(["the record's message has", "value", "becomes"], rows)
 
 
 def _following(format: str, following: Iterable[tuple[str, Any, str | None]]) -> str:

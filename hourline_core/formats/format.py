@@ -17,7 +17,9 @@ from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.formats.registry.decoder import RegistryDecoder
 from hourline_core.formats.text.decoder import TextDecoder
 from hourline_core.model.fields import Field
+from hourline_core.model.protobuf_format import ProtobufFormat
 from hourline_core.model.record_format import RecordFormat
+from hourline_core.model.registry import RegistryAccess
 
 
 class Decoder(Protocol):
@@ -54,8 +56,18 @@ def decoder_of(format: RecordFormat, fields: Mapping[str, Field]) -> Decoder:
     if format.text:
         return TextDecoder(format.text, fields)
     if format.protobuf:
-        # Protobuf's library is imported by those alone who need it.
-        from hourline_core.formats.protobuf.decoder import ProtobufDecoder
-
-        return ProtobufDecoder(format.protobuf.compiled, format.protobuf.full_name, fields)
+        return _decoder_of_protobuf(format.protobuf, format.registry, fields)
     return JsonDecoder(fields)
+
+
+def _decoder_of_protobuf(
+    protobuf: ProtobufFormat, registry: RegistryAccess | None, fields: Mapping[str, Field]
+) -> Decoder:
+    # Protobuf's library is imported by those alone who need it.
+    from hourline_core.formats.protobuf.decoder import ProtobufDecoder
+    from hourline_core.formats.protobuf.writers import ProtobufWriters
+
+    message = protobuf.compiled, protobuf.full_name, fields
+    if registry:
+        return RegistryDecoder(registry, ProtobufWriters(protobuf.schema_, *message), fields)
+    return ProtobufDecoder(*message)

@@ -14,8 +14,8 @@ from hourline_core.model.protobuf_schema import (
     choose_message,
     compile_protobuf,
     imports_of,
-    record_of,
 )
+from hourline_core.model.protobuf_types import record_of
 from hourline_core.model.record_types import fields_of
 
 
@@ -43,6 +43,12 @@ class ProtobufFormat(Declaration):
     message: str | None = None
     """The full name of the message that a record is, such as `shop.Order`. It may be left out if this file declares
     one message at its top. Imported files do not count.
+    """
+
+    registry: bool = False
+    """Whether each record names the schema that it was written by, which the schema registry of `hourline.yaml` has:
+    by its id in front of the message, or in the header `__value_schema_id`. `schema` is the schema that records are
+    mapped to, by the numbers of members.
     """
 
     _compiled: bytes = pydantic.PrivateAttr(b"")

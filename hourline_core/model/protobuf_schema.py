@@ -1,9 +1,7 @@
-"""Schemas of Protobuf: files of .proto, compiled by Google's protoc, and the types of a message of theirs.
+"""Schemas of Protobuf: files of .proto, compiled by Google's protoc, and the messages in them."""
 
-Messages that Google gives a meaning of their own, such as Timestamp, have types of their own, as in Protobuf's JSON:
-https://protobuf.dev/programming-guides/json/
-"""
-
+import base64
+import os
 import re
 import subprocess
 import sys
@@ -15,20 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from hourline_core.child_environment import child_environment
+from hourline_core.error_causes import first_cause
 from hourline_core.model.base import describe
-from hourline_core.model.record_types import (
-    Array,
-    Duration,
-    JsonValue,
-    Map,
-    Member,
-    NumberedEnum,
-    Opaque,
-    Primitive,
-    Record,
-    RecordType,
-    Timestamp,
-)
 
 SchemaFiles: TypeAlias = tuple[tuple[str, str], ...]
 """Files with their texts. The first one is the schema, and the others are those that it imports, from the same folder.
@@ -43,45 +29,14 @@ _IN_DECLARATION = "the declaration.proto"
 _MISTAKE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):\d+: (?!warning)(?P<what>[^\n]+)")
 _IMPORT = re.compile(r"""\bimport\b\s*(?:(?:public|weak|option)\b\s*)?(["'])(?P<name>[^"'\n]+)\1\s*;""")
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.S)
-_WRAPPED: dict[str, RecordType] = {
-    f"google.protobuf.{name}": kind
-    for name, kind in {
-        "BoolValue": Primitive("boolean"),
-        "Int32Value": Primitive("int"),
-        "UInt32Value": Primitive("int", signed=False),
-        "Int64Value": Primitive("long"),
-        "UInt64Value": Primitive("long", signed=False),
-        "FloatValue": Primitive("float"),
-        "DoubleValue": Primitive("double"),
-        "StringValue": Primitive("string"),
-        "BytesValue": Primitive("bytes"),
-    }.items()
-}
-WRAPPERS = frozenset(_WRAPPED)
-"""Messages of one member, ``value``."""
-JSON_VALUES = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
-_OF_GOOGLE: dict[str, RecordType] = {
-    **_WRAPPED,
-    **dict.fromkeys(JSON_VALUES, JsonValue()),
-    "google.protobuf.Timestamp": Timestamp("micros"),
-    "google.protobuf.Duration": Duration(),
-    "google.protobuf.Any": Opaque("google.protobuf.Any"),
-}
-_SCALARS: dict[str, Primitive] = {
-    "DOUBLE": Primitive("double"),
-    "FLOAT": Primitive("float"),
-    "BOOL": Primitive("boolean"),
-    "STRING": Primitive("string"),
-    "BYTES": Primitive("bytes"),
-    **dict.fromkeys(("INT32", "SINT32", "SFIXED32"), Primitive("int")),
-    **dict.fromkeys(("INT64", "SINT64", "SFIXED64"), Primitive("long")),
-    **dict.fromkeys(("UINT32", "FIXED32"), Primitive("int", signed=False)),
-    **dict.fromkeys(("UINT64", "FIXED64"), Primitive("long", signed=False)),
-}
 
 
 class ProtobufSchemaError(ValueError):
     """A schema is not valid, or has not the message. The text says where, what was got and what is allowed."""
+
+
+class ProtobufCompilerError(ProtobufSchemaError):
+    """The compiler is not installed, or did not work. That says nothing of the schema."""
 
 
 def imports_of(text: str) -> Iterator[str]:
@@ -92,24 +47,34 @@ def imports_of(text: str) -> Iterator[str]:
 
 
 @cache
-def compile_protobuf(files: SchemaFiles) -> bytes:
-    """A FileDescriptorSet of ``files`` and all that they import. The schema is the last one in it.
+def compile_protobuf(files: SchemaFiles, folder_in_words: str = "schemas/") -> bytes:
+    """A FileDescriptorSet of ``files`` and all that they import. The schema is the last one in it. A text may also be a
+    FileDescriptorProto in base64, in which some registries have it.
 
-    It takes a process of 0.15 seconds, once for the same files. Raises ProtobufSchemaError.
+    It takes a process of 0.15 seconds, once for the same files. Raises ProtobufSchemaError. It says in which file a
+    mistake is, which is in the folder ``folder_in_words``.
     """
     if find_spec("grpc_tools") is None or find_spec("google.protobuf") is None:
-        raise ProtobufSchemaError(
+        raise ProtobufCompilerError(
             "got a schema of Protobuf, whose compiler is not installed: `pip install 'hourline[protobuf]'`"
         )
     main = files[0][0] or _IN_DECLARATION
     with TemporaryDirectory(prefix="hourline-") as made:
         folder = Path(made).resolve()
+        (folder / "schemas").mkdir()
+        described: list[Path] = []
         for name, text in files:
+            if descriptor := _described(name or _IN_DECLARATION, text):
+                described.append(folder / f"{len(described)}.descriptor")
+                described[-1].write_bytes(descriptor)
+                continue
             file = folder / "schemas" / (name or _IN_DECLARATION)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, "utf-8")
         compiled = folder / "compiled"
         command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "-I.", "--include_imports"]
+        if described:
+            command.append(f"--descriptor_set_in={os.pathsep.join(map(str, described))}")
         ran = subprocess.run(
             [*command, f"--descriptor_set_out={compiled}", main],
             cwd=folder / "schemas",
@@ -120,18 +85,36 @@ def compile_protobuf(files: SchemaFiles) -> bytes:
             errors="replace",
             check=False,
         )
+        if ran.returncode not in (0, 1) or (ran.returncode and "Traceback" in ran.stderr):
+            words = first_cause([ran.stderr]) if ran.stderr else "without a word"
+            raise ProtobufCompilerError(f"the compiler of Protobuf has ended by {ran.returncode}: {words}")
         if ran.returncode:
-            raise ProtobufSchemaError(_mistake_in(ran.stderr))
+            raise ProtobufSchemaError(_mistake_in(ran.stderr, folder_in_words))
         return compiled.read_bytes()
 
 
-def _mistake_in(said: str) -> str:
+def _described(name: str, text: str) -> bytes | None:
+    """A FileDescriptorSet of the file that ``text`` describes in base64, which has this ``name``. None: it does not."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+    from google.protobuf.message import DecodeError
+
+    try:
+        described = FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
+    except (ValueError, DecodeError):
+        return None
+    if not text.strip():
+        return None
+    described.name = name
+    return bytes(FileDescriptorSet(file=[described]).SerializeToString())
+
+
+def _mistake_in(said: str, folder: str) -> str:
     """The first mistake that the compiler found, with its place."""
     found = _MISTAKE.search(said)
     if found is None:
         return f"got no schema of Protobuf: {' '.join(said.split()) or 'its compiler ended without a word'}"
     of_declaration = found["file"] == _IN_DECLARATION
-    place = f"line {found['line']} of it" if of_declaration else f"schemas/{found['file']}:{found['line']}"
+    place = f"line {found['line']} of it" if of_declaration else f"{folder}{found['file']}:{found['line']}"
     return f"got no schema of Protobuf: {place}: {found['what'].removesuffix('.').strip()}"
 
 
@@ -150,6 +133,25 @@ def choose_message(compiled: bytes, message: str | None) -> str:
     if message not in every:
         raise ProtobufSchemaError(f"got {describe(message)}, allowed is one of {_listed(every)}")
     return message
+
+
+def messages_at(compiled: bytes, indexes: tuple[int, ...]) -> list[str]:
+    """The full names of the messages that ``indexes`` may mean: on top of the schema, within that one, and so on.
+
+    Some producers count the entries of maps as messages, which these are in descriptors. So there may be two.
+    """
+    main = _set_of(compiled).file[-1]
+    names = []
+    for counts_entries in (False, True):
+        name, within = main.package, main.message_type
+        for index in indexes:
+            counted = [one for one in within if counts_entries or not one.options.map_entry]
+            if index >= len(counted) or counted[index].options.map_entry:
+                break
+            name, within = f"{name}.{counted[index].name}", counted[index].nested_type
+        else:
+            names.append(name.removeprefix("."))
+    return list(dict.fromkeys(names))
 
 
 def _listed(names: list[str]) -> str:
@@ -185,13 +187,6 @@ def descriptor_in(files: Any, message: str) -> Any:
     return pool.FindMessageTypeByName(message)
 
 
-def record_of(compiled: bytes, message: str) -> Record:
-    """The types of a record that is ``message``, whose full name it is."""
-    record = _Types().of_message(descriptor_of(compiled, message))
-    assert isinstance(record, Record), "a file of the user has no message of Google"
-    return record
-
-
 def is_map(field: Any) -> bool:
     """Whether ``field``, a descriptor, is a map."""
     return bool(field.is_repeated and field.message_type and field.message_type.GetOptions().map_entry)
@@ -207,32 +202,3 @@ def _type_names() -> dict[int, str]:
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
     return {number: name.removeprefix("TYPE_") for name, number in FieldDescriptorProto.Type.items()}
-
-
-class _Types:
-    """The types of messages. A message may have itself as a part."""
-
-    def __init__(self) -> None:
-        self._messages: dict[str, Record] = {}
-
-    def of_message(self, message: Any) -> RecordType:
-        if message.full_name in _OF_GOOGLE:
-            return _OF_GOOGLE[message.full_name]
-        if message.full_name not in self._messages:
-            record = self._messages[message.full_name] = Record(message.full_name)
-            record.members = tuple(Member(field.name, self._of_field(field)) for field in message.fields)
-        return self._messages[message.full_name]
-
-    def _of_field(self, field: Any) -> RecordType:
-        if is_map(field):
-            return Map(self._of_value(field.message_type.fields_by_name["value"]))
-        return Array(self._of_value(field)) if field.is_repeated else self._of_value(field)
-
-    def _of_value(self, field: Any) -> RecordType:
-        if field.message_type:
-            return self.of_message(field.message_type)
-        if field.enum_type:
-            # Of several names of a number, the first one is that of Protobuf's JSON.
-            names = {value.number: value.name for value in reversed(field.enum_type.values)}
-            return NumberedEnum(field.enum_type.full_name, names)
-        return _SCALARS[scalar_of(field)]

@@ -61,7 +61,7 @@ class RecordFormat(Declaration):
     """Avro's binary encoding of one record, without anything in front of it but the id of a registry's schema."""
 
     protobuf: ProtobufFormat | None = None
-    """One message of Protobuf, without anything in front of it."""
+    """One message of Protobuf, without anything in front of it but what names a registry's schema."""
 
     csv: CsvFormat | None = None
     """One row of CSV."""

@@ -1,7 +1,7 @@
 """A schema registry on this machine, with Confluent's HTTP interface as far as clients of schemas need it.
 
-https://docs.confluent.io/platform/current/schema-registry/develop/api.html. It takes every schema that is JSON: it
-checks no compatibility.
+https://docs.confluent.io/platform/current/schema-registry/develop/api.html. It takes every schema as it is: it checks
+no compatibility. A schema of Protobuf is told as it was registered, or as a descriptor if that is asked for.
 """
 
 import base64
@@ -17,6 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from hourline_core.model.protobuf_schema import compile_protobuf
 
 Answer = tuple[int, Any]
 
@@ -85,6 +89,15 @@ class _Schemas:
             if known == schema_id
         ]
 
+    def described(self, told: dict[str, Any]) -> dict[str, Any]:
+        """``told`` with its schema, if that is of Protobuf, as a descriptor."""
+        if told.get("schemaType") != "PROTOBUF" or "syntax" not in told["schema"]:
+            return told
+        references = [(one["name"], self.version(one["subject"], one["version"])) for one in told.get("references", ())]
+        files = (("", told["schema"]), *((name, schema["schema"]) for name, schema in references))
+        main = FileDescriptorSet.FromString(compile_protobuf(files)).file[-1]
+        return {**told, "schema": base64.b64encode(main.SerializeToString()).decode()}
+
     def _find(self, schema: Mapping[str, Any]) -> int | None:
         return next((number for number, known in self.by_id.items() if known == schema), None)
 
@@ -137,7 +150,7 @@ class SchemaRegistry:
         finally:
             self._answering.set()
 
-    def answer(self, method: str, path: str, authorization: str | None, body: Any) -> Answer:
+    def answer(self, method: str, path: str, authorization: str | None, body: Any, query: str = "") -> Answer:
         """The status and the JSON value of an answer."""
         self.asked.append(f"{method} {path}")
         self._answering.wait()
@@ -148,7 +161,8 @@ class SchemaRegistry:
         for pattern, respond in self._routes().items():
             if found := re.fullmatch(pattern, f"{method} {path}"):
                 try:
-                    return 200, respond(*map(unquote, found.groups()), *([body] if method == "POST" else []))
+                    told = respond(*map(unquote, found.groups()), *([body] if method == "POST" else []))
+                    return 200, self._schemas.described(told) if "format=serialized" in query else told
                 except _NotFoundError as error:
                     return 404, {"error_code": error.code, "message": str(error)}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
@@ -184,8 +198,9 @@ def serve_registry(
         def _respond(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            path = urlsplit(self.path).path
-            status, value = registry.answer(self.command, path, self.headers.get("Authorization"), body)
+            asked = urlsplit(self.path)
+            authorization = self.headers.get("Authorization")
+            status, value = registry.answer(self.command, asked.path, authorization, body, asked.query)
             content = value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

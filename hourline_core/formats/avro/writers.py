@@ -15,6 +15,7 @@ class AvroWriters:
     """Makes decoders of records with ``fields``, whose source declares ``schema``, a text as JSON."""
 
     kind: SchemaKind = "AVRO"
+    takes_empty = False
 
     def __init__(self, schema: str, fields: Mapping[str, Field]) -> None:
         self._schema, self._fields = schema, dict(fields)
@@ -29,7 +30,7 @@ class AvroWriters:
         fault = RecordConversion(self._record, self._fields).fault
         return fault.reason() if fault else None
 
-    def decoder_of(self, schema: WrittenSchema) -> AvroRecords:
+    def decoder_of(self, schema: WrittenSchema, message: tuple[int, ...] = ()) -> AvroRecords:
         """See ``Writers``. A record of another name is another thing, whatever its members are called."""
         try:
             writer = parse_avro(schema.text, schema.references)

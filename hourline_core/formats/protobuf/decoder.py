@@ -18,7 +18,9 @@ from hourline_core.formats.protobuf.messages import Readers
 from hourline_core.formats.protobuf.wide_messages import wide_classes
 from hourline_core.formats.typed_columns import RecordConversion, TypedColumns
 from hourline_core.model.fields import Field
-from hourline_core.model.protobuf_schema import descriptor_of, record_of
+from hourline_core.model.protobuf_schema import descriptor_of
+from hourline_core.model.protobuf_types import record_of_view
+from hourline_core.model.protobuf_views import MessageView, view_alone
 
 _AT_ONCE = 256
 """The number of records that Google's library parses in one call, which is faster than as many calls. If one of them is
@@ -30,29 +32,26 @@ _TAG = b"\x0a"
 """What stands in front of the length of each record among several."""
 
 
-class ProtobufDecoder:
-    """Decodes records that are the message with the full name ``message`` of the schema ``compiled``, which is a
-    FileDescriptorSet. Their fields are ``fields``. It can be pickled.
+class ProtobufRecords:
+    """Decodes records that are a message of the schema ``compiled``, which is a FileDescriptorSet, and are read as
+    ``view``. Their fields are ``fields``.
     """
 
-    def __init__(self, compiled: bytes, message: str, fields: Mapping[str, Field]) -> None:
-        self._made_of = compiled, message, dict(fields)
+    def __init__(self, compiled: bytes, view: MessageView, fields: Mapping[str, Field]) -> None:
         self._fields = fields
-        self._conversion = RecordConversion(record_of(compiled, message), fields)
-        self._descriptor = descriptor_of(compiled, message)
-        self._class, self._class_of_several = wide_classes(compiled, message)
+        self._conversion = RecordConversion(record_of_view(view), fields)
+        self._descriptor = view.message
+        self._class, self._class_of_several = wide_classes(compiled, self._descriptor.full_name)
         self._has_required = _has_required(self._descriptor, set())
         readers = Readers()
-        wanted = self._conversion.members
-        self._reads = [readers.of_column(field) for field in self._descriptor.fields if field.name in wanted]
+        wanted = [member for member in view.members if member.name in self._conversion.members]
+        self._reads = [readers.of_column(member) for member in wanted]
+        read = {member.field.number for member in wanted}
         self._checks = [
-            readers.of_column(field)
-            for field in self._descriptor.fields
-            if field.name not in wanted and field.message_type
+            readers.of_column(member)
+            for member in view_alone(self._descriptor).members
+            if member.field.number not in read and member.field.message_type
         ]
-
-    def __reduce__(self) -> tuple[type["ProtobufDecoder"], tuple[bytes, str, dict[str, Field]]]:
-        return ProtobufDecoder, self._made_of
 
     @property
     def fault(self) -> str | None:
@@ -135,6 +134,19 @@ class ProtobufDecoder:
         for check in self._checks:
             check(messages)
         return [read(messages) for read in self._reads]
+
+
+class ProtobufDecoder(ProtobufRecords):
+    """Decodes records that are the message with the full name ``message`` of the schema ``compiled``, which is a
+    FileDescriptorSet. Their fields are ``fields``. It can be pickled.
+    """
+
+    def __init__(self, compiled: bytes, message: str, fields: Mapping[str, Field]) -> None:
+        super().__init__(compiled, view_alone(descriptor_of(compiled, message)), fields)
+        self._made_of = compiled, message, dict(fields)
+
+    def __reduce__(self) -> tuple[type["ProtobufDecoder"], tuple[bytes, str, dict[str, Field]]]:
+        return ProtobufDecoder, self._made_of
 
 
 @lru_cache(1 << 14)

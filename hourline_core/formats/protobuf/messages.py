@@ -4,11 +4,13 @@ The library takes bytes that are no message of the schema: a field in another en
 with the unknown ones. So each message is looked at for these, also those that are no part of a declared field.
 """
 
+from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hourline_core.formats.protobuf.google_messages import (
@@ -23,7 +25,9 @@ from hourline_core.formats.protobuf.google_messages import (
     refuse_suspicious,
 )
 from hourline_core.formats.protobuf.malformed import MalformedError, SuspiciousError
-from hourline_core.model.protobuf_schema import WRAPPERS, is_map, scalar_of
+from hourline_core.model.protobuf_schema import is_map, scalar_of
+from hourline_core.model.protobuf_types import WRAPPERS
+from hourline_core.model.protobuf_views import MemberView, MessageView, view_alone
 
 _BOUNDS = {
     **dict.fromkeys(("INT32", "SINT32"), (-(1 << 31), (1 << 31) - 1)),
@@ -40,41 +44,62 @@ def _is_of_proto3(file: Any) -> bool:
 
 
 class Readers:
-    """Readers by Google's descriptors of the schema, for messages of the class that ``wide_classes`` gives."""
+    """Readers by views of the messages of a schema, for messages of the class that ``wide_classes`` gives."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, Read] = {}
+        self._messages: dict[MessageView, Read] = {}
 
-    def of_column(self, field: Any) -> ReadColumn:
-        """Reads the member ``field`` of many messages."""
-        read = self.of_member(field)
-        if field.message_type and field.message_type.full_name == TIMESTAMP and not field.is_repeated:
+    def of_column(self, member: MemberView) -> ReadColumn:
+        """Reads ``member`` of many messages."""
+        read, field = self.of_member(member), member.field
+        is_message = member.is_written and member.message and not member.is_required and not field.is_repeated
+        if is_message and field.message_type.full_name == TIMESTAMP:
             return column_of_timestamps(field.name, read)
         return lambda messages: list(map(read, messages))
 
-    def of_member(self, field: Any) -> Read:
-        """Reads the member ``field`` of a message."""
+    def of_member(self, member: MemberView) -> Read:
+        """Reads ``member`` of a message."""
+        if not member.is_written:
+            return _refuse_without(member.name) if member.is_required else self._default_of(member)
+        field = member.field
         name, get = field.name, attrgetter(field.name)
         if is_map(field):
-            return _read_all(self._of_map(field), name)
-        read = self._of_value(field)
+            return _read_all(self._of_map(member), name)
+        read = self._of_value(member)
         if field.is_repeated:
             return _read_all(list if read is _plain else _of_list(read), name)
+        if member.is_required and field.has_presence:
+            return _read_required(read, name)
         if field.has_presence and not field.has_default_value:
             return _read_if_present(read, name)
         return get if read is _plain else _read_all(read, name)
 
-    def _of_value(self, field: Any) -> Read:
-        if field.message_type:
-            return self._of_message(field.message_type)
+    def _default_of(self, member: MemberView) -> Read:
+        """Reads a member that no message has: it has what an empty message of the source's schema has."""
+        read = self.of_member(replace(member, is_written=True))
+        default = read(GetMessageClass(member.field.containing_type)())
+        return lambda message: default
+
+    def _of_value(self, member: MemberView) -> Read:
+        if member.message:
+            return self._of_message(member.message)
+        kind = scalar_of(member.value)
+        as_read = scalar_of(member.read_as) if member.read_as else kind
+        if (kind, as_read) == ("BYTES", "STRING"):
+            return _decoded
+        read = self._of_scalar(member.value)
+        return (lambda value: read(value).encode()) if (kind, as_read) == ("STRING", "BYTES") else read
+
+    def _of_scalar(self, field: Any) -> Read:
         kind = scalar_of(field)
         if kind in _BOUNDS:
             return _within(*_BOUNDS[kind], kind.lower())
         # Google's library looks for invalid UTF-8 in texts of proto3, and elsewhere by options of the file.
         return _text if kind == "STRING" and not _is_of_proto3(field.file) else _plain
 
-    def _of_map(self, field: Any) -> Read:
-        read_key, read_value = (self._of_value(field.message_type.fields_by_name[name]) for name in ("key", "value"))
+    def _of_map(self, member: MemberView) -> Read:
+        read_key = self._of_scalar(member.field.message_type.fields_by_name["key"])
+        read_value = self._of_value(member)
 
         def read(entries: Any) -> dict[str, Any]:
             # Google's library gives them in another order in each process.
@@ -82,19 +107,18 @@ class Readers:
 
         return read
 
-    def _of_message(self, message: Any) -> Read:
-        name = message.full_name
-        if name not in self._messages:
+    def _of_message(self, view: MessageView) -> Read:
+        if view not in self._messages:
             # A message may have itself as a part, which is read by what is not made yet.
             def read(value: Any) -> Any:
                 return made(value)
 
-            self._messages[name] = read
-            made = self._messages[name] = self._make(message)
-        return self._messages[name]
+            self._messages[view] = read
+            made = self._messages[view] = self._make(view)
+        return self._messages[view]
 
-    def _make(self, message: Any) -> Read:
-        match message.full_name:
+    def _make(self, view: MessageView) -> Read:
+        match view.message.full_name:
             case name if name == TIMESTAMP:
                 return read_timestamp
             case "google.protobuf.Duration":
@@ -102,7 +126,7 @@ class Readers:
             case name if name in READ_JSON:
                 return READ_JSON[name]
             case name if name in WRAPPERS:
-                read_wrapped = self.of_member(message.fields_by_name["value"])
+                read_wrapped = self.of_member(view_alone(view.message).members[0])
 
                 def read_wrapper(value: Any) -> Any:
                     if UnknownFieldSet(value):
@@ -110,7 +134,7 @@ class Readers:
                     return read_wrapped(value)
 
                 return read_wrapper
-        steps = [(field.name, self.of_member(field)) for field in message.fields]
+        steps = [(member.name, self.of_member(member)) for member in view.members]
 
         def read(value: Any) -> dict[str, Any]:
             if UnknownFieldSet(value):
@@ -148,6 +172,23 @@ def _read_if_present(read: Read, name: str) -> Read:
     return apply
 
 
+def _read_required(read: Read, name: str) -> Read:
+    read_if_present = _read_if_present(read, name)
+
+    def apply(message: Any) -> Any:
+        value = read_if_present(message)
+        return value if has_field(message, name) else _refuse_without(name)(message)
+
+    return apply
+
+
+def _refuse_without(name: str) -> Read:
+    def refuse(_: Any) -> Any:
+        raise MalformedError("nothing, and it is required", path=f".{name}")
+
+    return refuse
+
+
 def _of_list(read: Read) -> Read:
     def apply(elements: Any) -> list[Any]:
         values: list[Any] = []
@@ -175,6 +216,13 @@ def _text(value: str | bytes) -> str:
     if isinstance(value, str):
         return value
     raise SuspiciousError
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise MalformedError("invalid UTF-8") from None
 
 
 def _text_of_key(key: str | int | bool) -> str:
