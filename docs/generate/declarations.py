@@ -31,7 +31,7 @@ from hourline_core.model.lookup import LookupColumn
 from hourline_core.model.metric_test import MetricTest
 from hourline_core.model.metric_window import MetricWindow, SizeForm
 from hourline_core.model.protobuf_format import ProtobufFormat, SchemaForm
-from hourline_core.model.record_format import AvroFormat, RecordFormat
+from hourline_core.model.record_format import AvroFormat, JsonFormat, RecordFormat
 from hourline_core.model.rollup import Rollup
 from hourline_core.model.schedule import Cron
 from hourline_core.model.session_window import SessionWindow
@@ -70,6 +70,7 @@ _TITLES: dict[type[Declaration], str] = {
     CsvFormat: "CSV",
     TextFormat: "Text",
     ProtobufFormat: "Protobuf",
+    JsonFormat: "JSON",
     Join: "Join",
     JoinSide: "Side of a join",
     Within: "Interval of a join",
@@ -127,6 +128,7 @@ def page() -> str:
         *_part(4, _TITLES[CsvFormat], CsvFormat, prefix="csv."),
         *_part(4, _TITLES[TextFormat], TextFormat, prefix="text."),
         *_part(4, _TITLES[ProtobufFormat], ProtobufFormat, prefix="protobuf."),
+        *_part(4, _TITLES[JsonFormat], JsonFormat, prefix="json."),
         *_part(3, _TITLES[Join], Join, prefix="join."),
         *_part(4, _TITLES[JoinSide], JoinSide),
         *_part(4, _TITLES[Within], Within, prefix="within."),

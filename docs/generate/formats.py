@@ -81,6 +81,12 @@ not set has its default, as Protobuf says. One with presence is null. A record w
 only default values. A record whose value is null is a tombstone, as in all formats.
 """
 
+_JSON_REGISTRY = """
+With `format: {json: {registry: true}}`, each record names a JSON Schema as in Avro. The object behind the id becomes
+the declared `fields`, as without a registry, see [Types](types.md). `fields` must be declared. A record is rejected if
+the registry does not know the id, or if it is that of another kind of schema. It is not validated by the schema.
+"""
+
 _CSV = """
 `format: {csv: {columns: [order_id, at, amount], delimiter: ";"}}` declares records that are one row of CSV each ([RFC
 4180](https://www.rfc-editor.org/rfc/rfc4180)). One line end may follow. There is no header: a record with the column
@@ -140,6 +146,8 @@ def page() -> str:
         *_protobuf(),
         heading(2, "Protobuf with a schema registry"),
         *_protobuf_registry(),
+        heading(2, "JSON with a schema registry"),
+        prose(_JSON_REGISTRY),
         heading(2, "CSV"),
         *_csv(),
         heading(2, "Text"),

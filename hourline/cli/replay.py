@@ -60,10 +60,11 @@ def replay(
     declared = load(project, workspace)
     reader = declared.sources[require_known("source", source, list(declared.sources))]
     refuse_derived(reader, "send the events to an input of it")
-    if reader.format.name != "json":
+    if not reader.format.is_plain_json:
+        of_registry = " that name schemas of a registry" if reader.format.name == "json" else ""
         raise UsageError(
-            f"source '{reader.name}' takes records in {reader.format.name}, and `hourline replay` sends JSON: "
-            "send them with a producer of that format"
+            f"source '{reader.name}' takes records in {reader.format.name}{of_registry}, and `hourline replay` sends "
+            "JSON: send them with a producer of that format"
         )
     chosen = _topic(reader, topic)
     from hourline.replay.replay_file import replay_file

@@ -122,7 +122,7 @@ def _ways_to_read(format: RecordFormat) -> dict[str, Column]:
     is_imported = F.col(RECORD_TIMESTAMP_TYPE).isNull()
     is_csv = is_imported & (F.col(HEADERS)[CONTENT_TYPE] == F.lit(CSV))
     ways = {_IS_CSV: F.coalesce(is_csv, F.lit(False))}
-    if format.name != "json":
+    if not format.is_plain_json:
         ways[_IS_IMPORTED] = is_imported
     if format.uses_registry:
         ways[_SCHEMA_ID] = F.col(HEADERS)[HEADER]

@@ -14,12 +14,11 @@ from hourline_core.formats.avro.writers import AvroWriters
 from hourline_core.formats.csv.decoder import CsvDecoder
 from hourline_core.formats.decoded_records import DecodedRecords
 from hourline_core.formats.json.decoder import JsonDecoder
-from hourline_core.formats.registry.decoder import RegistryDecoder
+from hourline_core.formats.json.writers import JsonWriters
+from hourline_core.formats.registry.decoder import RegistryDecoder, Writers
 from hourline_core.formats.text.decoder import TextDecoder
 from hourline_core.model.fields import Field
-from hourline_core.model.protobuf_format import ProtobufFormat
 from hourline_core.model.record_format import RecordFormat
-from hourline_core.model.registry import RegistryAccess
 
 
 class Decoder(Protocol):
@@ -47,8 +46,8 @@ def decode(decoder: Decoder, values: pa.Array, schema_ids: pa.Array | None = Non
 
 def decoder_of(format: RecordFormat, fields: Mapping[str, Field]) -> Decoder:
     """The decoder of records in ``format`` with ``fields``."""
-    if format.avro and format.registry:
-        return RegistryDecoder(format.registry, AvroWriters(format.avro.schema_, fields), fields)
+    if format.registry:
+        return RegistryDecoder(format.registry, _writers_of(format, fields), fields)
     if format.avro:
         return AvroDecoder(format.avro.schema_, fields)
     if format.csv:
@@ -56,18 +55,18 @@ def decoder_of(format: RecordFormat, fields: Mapping[str, Field]) -> Decoder:
     if format.text:
         return TextDecoder(format.text, fields)
     if format.protobuf:
-        return _decoder_of_protobuf(format.protobuf, format.registry, fields)
+        # Protobuf's library is imported by those alone who need it.
+        from hourline_core.formats.protobuf.decoder import ProtobufDecoder
+
+        return ProtobufDecoder(format.protobuf.compiled, format.protobuf.full_name, fields)
     return JsonDecoder(fields)
 
 
-def _decoder_of_protobuf(
-    protobuf: ProtobufFormat, registry: RegistryAccess | None, fields: Mapping[str, Field]
-) -> Decoder:
-    # Protobuf's library is imported by those alone who need it.
-    from hourline_core.formats.protobuf.decoder import ProtobufDecoder
-    from hourline_core.formats.protobuf.writers import ProtobufWriters
+def _writers_of(format: RecordFormat, fields: Mapping[str, Field]) -> Writers:
+    if format.avro:
+        return AvroWriters(format.avro.schema_, fields)
+    if protobuf := format.protobuf:
+        from hourline_core.formats.protobuf.writers import ProtobufWriters
 
-    message = protobuf.compiled, protobuf.full_name, fields
-    if registry:
-        return RegistryDecoder(registry, ProtobufWriters(protobuf.schema_, *message), fields)
-    return ProtobufDecoder(*message)
+        return ProtobufWriters(protobuf.schema_, protobuf.compiled, protobuf.full_name, fields)
+    return JsonWriters(fields)

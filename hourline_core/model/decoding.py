@@ -147,11 +147,12 @@ def _changes(before: Decoding, now: Decoding) -> Iterator[tuple[str | None, str]
 
 def _other_format(was: Any, value: Any) -> str:
     """In words, without the texts of schemas. A format is a mapping of one; None: JSON."""
-    (old, before), (new, now) = (next(iter((one or {"json": {}}).items())) for one in (was, value))
+    (old, before), (new, now) = (next(iter((one or {"json_": {}}).items())) for one in (was, value))
     if old != new:
-        return f"the format, which was {old}, is {new}"
+        return f"the format, which was {old.rstrip('_')}, is {new.rstrip('_')}"
     keys = sorted(key.rstrip("_") for key in before.keys() | now.keys() if before.get(key) != now.get(key))
-    return f"{' and '.join(keys)} of the format {new} {'is another one' if len(keys) == 1 else 'are others'}"
+    name = new.rstrip("_")
+    return f"{' and '.join(keys)} of the format {name} {'is another one' if len(keys) == 1 else 'are others'}"
 
 
 def _text(value: Any) -> str:

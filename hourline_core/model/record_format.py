@@ -54,6 +54,16 @@ class AvroFormat(Declaration):
         return dict(fields_of(parse_avro(self.schema_)))
 
 
+class JsonFormat(Declaration):
+    """Records that are JSON objects."""
+
+    registry: bool = False
+    """Whether each record names a JSON Schema, which the schema registry of `hourline.yaml` has: by its id in front of
+    the object, or in the header `__value_schema_id`. Records are decoded by the declared fields, and are not validated
+    by the schema.
+    """
+
+
 class RecordFormat(Declaration):
     """The format of a record's value: either `json`, or a mapping with exactly one of these keys."""
 
@@ -69,17 +79,25 @@ class RecordFormat(Declaration):
     text: TextFormat | None = None
     """A text, of which a regular expression with named groups takes the fields."""
 
+    json_: JsonFormat | None = pydantic.Field(default=None, alias="json")
+    """One JSON object, as with the short form `json`."""
+
     _registry: RegistryAccess | None = pydantic.PrivateAttr(default=None)
 
     @property
     def name(self) -> str:
         """The name of the format."""
-        return next(iter(self.model_fields_set), "json")
+        return next(iter(self.model_fields_set), "json").rstrip("_")
 
     @property
     def is_binary(self) -> bool:
         """Whether a record is no text."""
-        return self.avro is not None or self.protobuf is not None
+        return self.avro is not None or self.protobuf is not None or self.uses_registry
+
+    @property
+    def is_plain_json(self) -> bool:
+        """Whether a record is a JSON object, with nothing in front of it."""
+        return self.name == "json" and not self.uses_registry
 
     @property
     def takes_empty(self) -> bool:
@@ -94,7 +112,7 @@ class RecordFormat(Declaration):
     @property
     def uses_registry(self) -> bool:
         """Whether each record names the schema that it was written by."""
-        return bool(getattr(self.with_schema, "registry", False))
+        return bool(getattr(self.json_ or self.with_schema, "registry", False))
 
     @property
     def registry(self) -> RegistryAccess | None:
@@ -131,7 +149,7 @@ def _format(value: Any) -> Any:
         return RecordFormat()
     if isinstance(value, RecordFormat) or (isinstance(value, dict) and len(value) == 1 and None not in value.values()):
         return value
-    names = ", ".join(RecordFormat.model_fields)
+    names = ", ".join(name.rstrip("_") for name in RecordFormat.model_fields)
     allowed = f"allowed are json, or a mapping of one of {names}, such as avro: {{schema: orders.avsc}}"
     raise refuse(f"got {describe(value)}, {allowed}")
 

@@ -373,10 +373,17 @@ class Source(Declaration):
         if not isinstance(value, dict) or value.get("fields") is not None or value.get("format") is None:
             return value
         try:
-            fields = TypeAdapter(RecordFormatForm).validate_python(value["format"]).fields
+            format = TypeAdapter(RecordFormatForm).validate_python(value["format"])
         except pydantic.ValidationError:
             # So that the format alone is told.
-            fields = {"unknown": "string"}
+            return {**value, "fields": {"unknown": "string"}}
+        if format.name == "json" and format.uses_registry:
+            raise refuse(
+                "got no fields, and none follow from the schemas of JSON in a registry; declare them, "
+                "`fields: {name: type}`",
+                "fields",
+            )
+        fields = format.fields
         readable = {name: kind for name, kind in fields.items() if kind is not None}
         return {**value, "fields": readable} if readable else value
 

@@ -29,7 +29,7 @@ class Values:
     is_csv: pa.Array | None = None
     """boolean, see ``find_csv_rows``."""
     is_imported: pa.Array | None = None
-    """boolean: whether the record is a row of an imported file. None: none is, or the format is JSON."""
+    """boolean: whether the record is a row of an imported file. None: none is, or all are JSON."""
     schema_ids: pa.Array | None = None
     """binary, see ``decode``."""
 
@@ -40,7 +40,7 @@ def values_of(records: pa.RecordBatch, format: RecordFormat) -> Values:
     return Values(
         records[VALUE],
         find_csv_rows(records),
-        types.is_null() if format.name != "json" and types.null_count else None,
+        types.is_null() if types.null_count and not format.is_plain_json else None,
         pc.map_lookup(records[HEADERS], HEADER, "last") if format.uses_registry else None,
     )
 

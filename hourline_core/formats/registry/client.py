@@ -104,7 +104,8 @@ class RegistryClient:
                 follow(referenced, (*within, name))
                 references[name] = referenced.schema_str or ""
 
-        follow(found, ())
+        if found.schema_type != "JSON":  # Nothing is read by it.
+            follow(found, ())
         return WrittenSchema(schema_id, found.schema_type or "AVRO", found.schema_str or "", references, subjects)
 
     @contextmanager

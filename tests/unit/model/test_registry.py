@@ -4,7 +4,8 @@ import pickle
 from pathlib import Path
 
 from hourline import load_project
-from hourline_core.model.decoding import decoding_of
+from hourline_core.model import Source
+from hourline_core.model.decoding import decoding_of, describe_changes
 from hourline_core.model.registry import RegistryAccess
 from tests.support.declaration_mistakes import METRIC, mistakes
 
@@ -47,3 +48,25 @@ def test_the_registry_is_that_of_the_settings_with_secrets_of_the_environment(tm
     assert decoding_of(other).hash == decoding_of(bound).hash, "the address does not decide what a record says"
     assert other.format.registry
     assert other.format.registry.folder != access.folder, "another registry has other schemas by the same ids"
+
+
+def test_fields_of_json_do_not_follow_from_a_registry(tmp_path: Path) -> None:
+    files = {
+        "sources/s.yaml": source("{json: {registry: true}}"),
+        "hourline.yaml": "registry: {url: 'http://r:8081'}\n",
+    }
+    assert mistakes(tmp_path, dict(files)) == [
+        "sources/s.yaml:1: fields: got no fields, and none follow from the schemas of JSON in a registry; declare them, "
+        "`fields: {name: type}`"
+    ]
+
+
+def test_a_changed_use_of_the_registry_is_another_decoding() -> None:
+    declared = {"name": "s", "topic": "t", "event_time": "a", "fields": {"a": "string"}}
+    plain, registered, csv = (
+        decoding_of(Source.model_validate({**declared, "format": format}))
+        for format in ("json", {"json": {"registry": True}}, {"csv": {"columns": ["a"]}})
+    )
+    assert describe_changes(plain, registered) == ["registry of the format json is another one"]
+    assert describe_changes(registered, csv) == ["the format, which was json, is csv"]
+    assert len({plain.hash, registered.hash, csv.hash}) == 3

@@ -28,11 +28,11 @@ def source(format: str) -> str:
     [
         (
             "avro",
-            "format: got 'avro', allowed are json, or a mapping of one of avro, protobuf, csv, text, such as avro: {schema: orders.avsc}",
+            "format: got 'avro', allowed are json, or a mapping of one of avro, protobuf, csv, text, json, such as avro: {schema: orders.avsc}",
         ),
         (
             "{}",
-            "format: got a mapping, allowed are json, or a mapping of one of avro, protobuf, csv, text, such as avro: {schema: orders.avsc}",
+            "format: got a mapping, allowed are json, or a mapping of one of avro, protobuf, csv, text, json, such as avro: {schema: orders.avsc}",
         ),
         ("{arvo: {}}", "format.arvo: is not a known key — did you mean 'avro'?"),
         ("{avro: {}}", "format.avro.schema: is missing"),
@@ -45,6 +45,8 @@ def source(format: str) -> str:
             "{protobuf: {schema: /etc/hosts}}",
             "format.protobuf.schema: got the schema '/etc/hosts', which cannot be read: it",
         ),
+        ("{json: null}", "format: got a mapping, allowed are json, or a mapping of one of avro,"),
+        ("{json: {fields: a}}", "format.json.fields: is not a known key"),
         ("{avro: x}", "format.avro: got 'x', allowed is a mapping with the keys schema, registry"),
         (
             "{avro: {schema: none.avsc}}",

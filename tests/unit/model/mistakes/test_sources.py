@@ -16,7 +16,7 @@ DURATIONS = "allowed are durations such as 30s, 90m, 2h, 1d, 1h 30m or PT2H"
         ("formt: json", "formt: is not a known key — did you mean 'format'?"),
         (
             "format: csv",
-            "format: got 'csv', allowed are json, or a mapping of one of avro, protobuf, csv, text, such as avro: {schema: orders.avsc}",
+            "format: got 'csv', allowed are json, or a mapping of one of avro, protobuf, csv, text, json, such as avro: {schema: orders.avsc}",
         ),
         ("clock: walls", "clock: got 'walls', allowed are event_time, wall — did you mean 'wall'?"),
         ("idle: 59s", "idle: got 59s, allowed is at least 1m"),
