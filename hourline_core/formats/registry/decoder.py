@@ -117,7 +117,7 @@ class RegistryDecoder:
         if reading is None:
             try:
                 schema = known_schemas(self._access).find(by.schema)
-            except NotInRegistryError as error:  # It may know it when it is asked again.
+            except NotInRegistryError as error:  # It may know it when it is asked again: ``find`` says when.
                 return f"schema id {by.schema} is not in the registry, which answers: {error}"
             if len(self._readings) >= _MOST_READINGS:  # Records that are malformed may name any message.
                 self._readings.clear()

@@ -2,12 +2,14 @@
 
 import json
 import pickle
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from hourline_core.errors import RegistryAwayError, RegistryError, RegistryForbidsError
-from hourline_core.formats.registry.known_schemas import known_schemas
+from hourline_core.formats.registry.client import NotInRegistryError
+from hourline_core.formats.registry.known_schemas import KnownSchemas, known_schemas
 from hourline_core.model.registry import RegistryAccess
 from tests.support.certificates import write_certificate
 from tests.support.registry_records import (
@@ -155,16 +157,61 @@ def test_a_certificate_is_verified_by_the_declared_authority(tmp_path: Path) -> 
         assert decode(decoder(trusting, ORDER), known) == [{"id": 1, "note": None}]
 
 
-def test_a_schema_that_the_registry_does_not_know_is_asked_for_once_in_a_batch_and_again_in_the_next(
-    tmp_path: Path,
+class Clock:
+    """Seconds, which a test lets go by."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, access: RegistryAccess) -> None:
+        self.now = 100.0
+        schemas = KnownSchemas(access, lambda: self.now)
+        monkeypatch.setattr("hourline_core.formats.registry.decoder.known_schemas", lambda _: schemas)
+
+
+def test_a_schema_that_the_registry_does_not_know_is_asked_for_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_registry(tmp_path) as (registry, access):
+        clock = Clock(monkeypatch, access)
         one, reading = prefixed(1, b"\x02\x00"), decoder(access, ORDER)
         said = "schema id 1 is not in the registry, which answers: Schema 1 not found (40403)"
-        assert decode(reading, one, one) == [said] * 2
-        assert registry.asked == ["GET /schemas/ids/1"]
-        registry.register("orders-value", ORDER)
+        times = []
+        for _ in range(1300):  # A micro-batch in each tenth of a second.
+            assert decode(reading, one, one) == [said] * 2
+            if registry.asked:
+                assert registry.asked == ["GET /schemas/ids/1"]
+                times.append(round(clock.now - 100, 1))
+                registry.asked.clear()
+            clock.now += 0.1
+        assert [round(later - earlier) for earlier, later in pairwise(times)] == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_what_is_known_of_an_unknown_schema_is_forgotten_once_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_registry(tmp_path) as (registry, access):
+        clock = Clock(monkeypatch, access)
+        one, reading = prefixed(1, b"\x02\x00"), decoder(access, ORDER)
+        (refused,) = decode(reading, one)
+        assert registry.register("orders-value", ORDER) == 1
+        clock.now += 0.9
+        assert decode(reading, one) == [refused], "it was not asked for"
+        clock.now += 0.2
         assert decode(reading, one) == [{"id": 1, "note": None}]
+        with pytest.raises(RegistryAwayError):
+            registry.fault = 500, {}
+            decode(reading, prefixed(2, b""))
+        registry.fault = None
+        assert "Schema 2 not found" in decode(reading, prefixed(2, b""))[0], "no answer is no answer"
+
+
+def test_not_all_unknown_ids_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hourline_core.formats.registry.known_schemas._MOST_UNKNOWN", 3)
+    with running_registry(tmp_path) as (registry, access):
+        schemas = KnownSchemas(access, lambda: 0.0)
+        for number in (7, 7, 8, 9, 9, 10, 10, 7):
+            with pytest.raises(NotInRegistryError):
+                schemas.find(number)
+            assert len(schemas._unknown) <= 3
+        assert registry.asked == [f"GET /schemas/ids/{number}" for number in (7, 8, 9, 10, 7)]
 
 
 def test_a_schema_is_kept_with_all_that_a_reason_tells(tmp_path: Path) -> None:
