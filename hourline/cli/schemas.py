@@ -29,7 +29,8 @@ def pull(
 ) -> None:
     """Write a version of a subject into the folder schemas.
 
-    Schemas that it refers to become parts of it. A file that is there is replaced.
+    Schemas in Avro that it refers to become parts of it. Files of Protobuf that it imports are written, too. Files that
+    are there are replaced.
     """
     declared = load_settings_alone(project, workspace)
     from hourline_core.formats.registry.client import NotInRegistryError
@@ -41,15 +42,17 @@ def pull(
     except NotInRegistryError as error:
         hint = did_you_mean(subject, [name for name, _ in client.subjects()]) if "40401" in str(error) else ""
         raise UsageError(f"the schema registry has no such version of '{subject}': {error}{hint}") from None
-    name, content = _as_file(subject, schema)
-    file = declared.root / SCHEMAS_FOLDER / name
-    before = _write(file, content)
-    what = "as it was" if before == content else "replaced" if before is not None else "new"
-    with_others = f", with {', '.join(schema.references)}" if schema.references else ""
+    files, declared_as = _as_files(subject, schema)
+    folder = declared.root / SCHEMAS_FOLDER
+    others = [f"{name} ({_write(folder / name, content)})" for name, content in files[1:]]
+    (name, content), *_ = files
+    said = _write(folder / name, content)
+    referred = ", ".join(others or schema.references)
+    with_others = f", with {referred}" if referred else ""
     say(
-        f"{SCHEMAS_FOLDER}/{name} ({what}): version {number} of subject '{subject}', schema id {schema.id}{with_others}"
+        f"{SCHEMAS_FOLDER}/{name} ({said}): version {number} of subject '{subject}', schema id {schema.id}{with_others}"
     )
-    say(f"a source reads it with `format: {{avro: {{schema: {name}, registry: true}}}}`")
+    say(f"a source reads it with `format: {{{declared_as}: {{schema: {name}, registry: true}}}}`")
 
 
 @app.command(name="list")
@@ -79,26 +82,49 @@ def _client(project: "Project") -> "RegistryClient":
     return RegistryClient(RegistryAccess.of(project.settings.registry, project.root, project.workspace))
 
 
-def _as_file(subject: str, schema: "WrittenSchema") -> tuple[str, str]:
-    """The name and content of a file with ``schema``."""
+def _as_files(subject: str, schema: "WrittenSchema") -> tuple[list[tuple[str, str]], str]:
+    """The names and contents of the files with ``schema``, its own first, and the format that reads it."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", subject).lstrip(".") or "_"
+    match schema.kind:
+        case "AVRO":
+            return [(f"{name}.avsc", _as_one_schema(schema))], "avro"
+        case "PROTOBUF":
+            return [(f"{name}.proto", schema.text), *_imported(schema, f"{name}.proto")], "protobuf"
+        case "JSON":
+            raise UsageError(
+                f"{schema}: got a schema of JSON, of which nothing is read: a source declares its `fields`"
+            )
+    raise UsageError(f"{schema}: got a schema of {schema.kind}, allowed is one of AVRO or PROTOBUF")
+
+
+def _as_one_schema(schema: "WrittenSchema") -> str:
     from hourline_core.formats.avro.one_schema import as_one_schema
     from hourline_core.model.avro_schema import AvroSchemaError
 
-    if schema.kind != "AVRO":
-        raise UsageError(f"{schema}: got a schema of {schema.kind}, allowed is one of AVRO")
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", subject).lstrip(".") or "_"
     try:
-        return f"{name}.avsc", as_one_schema(schema.text, schema.references)
+        return as_one_schema(schema.text, schema.references)
     except AvroSchemaError as error:
         raise UsageError(f"{schema} is not valid: {error}") from None
 
 
-def _write(file: Path, content: str) -> str | None:
-    """Write ``content``, and return what was there before."""
+def _imported(schema: "WrittenSchema", name: str) -> list[tuple[str, str]]:
+    """The files that ``schema``, which is written to ``name``, imports."""
+    from hourline_core.model.protobuf_schema import find_no_file_name
+
+    if ";" not in schema.text:
+        raise UsageError(f"{schema}: got a descriptor, allowed is the text of a .proto; copy that from its producer")
+    wrong = name if name in schema.references else find_no_file_name((*schema.references, name))
+    if wrong:
+        raise UsageError(f"{schema}: got a reference '{wrong}', which is no name of a file")
+    return list(schema.references.items())
+
+
+def _write(file: Path, content: str) -> str:
+    """Write ``content``, and return what became of the file, in words."""
     try:
         before = file.read_text("utf-8") if file.exists() else None
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(exist_ok=True, parents=True)
         file.write_text(content, "utf-8")
     except (OSError, ValueError) as error:
         raise OutputError(f"{file} cannot be written: {error}") from error
-    return before
+    return "as it was" if before == content else "replaced" if before is not None else "new"

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,7 @@ _IN_DECLARATION = "the declaration.proto"
 """The name under which the compiler gets a text that has none. No import can be of it by accident."""
 _MISTAKE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):\d+: (?!warning)(?P<what>[^\n]+)")
 _IMPORT = re.compile(r"""\bimport\b\s*(?:(?:public|weak|option)\b\s*)?(["'])(?P<name>[^"'\n]+)\1\s*;""")
+_FILE_NAME = re.compile(r"(?!\.)[\w. +-]{1,100}(/(?!\.)[\w. +-]{1,100}){0,20}", re.ASCII)
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.S)
 
 
@@ -91,6 +92,15 @@ def compile_protobuf(files: SchemaFiles, folder_in_words: str = "schemas/") -> b
         if ran.returncode:
             raise ProtobufSchemaError(_mistake_in(ran.stderr, folder_in_words))
         return compiled.read_bytes()
+
+
+def find_no_file_name(names: Collection[str]) -> str | None:
+    """The first of ``names`` that no file in a folder of them can have, or that leads out of it. None: all can be."""
+    for name in names:
+        is_folder = any(other.startswith(f"{name}/") for other in names)
+        if is_folder or not _FILE_NAME.fullmatch(name):
+            return name
+    return None
 
 
 def _described(name: str, text: str) -> bytes | None:

@@ -92,6 +92,35 @@ def bytes_of(schema: Any, value: Any) -> bytes:
     return written.getvalue()
 
 
+def test_a_pulled_schema_of_protobuf_has_its_imports_beside_it_and_is_that_of_a_source(
+    registry: SchemaRegistry, folder: Path
+) -> None:
+    price = 'syntax = "proto3"; package money; message Price { int64 cents = 1; }'
+    order = """syntax = "proto3";
+        import "money/price.proto"; import "google/protobuf/timestamp.proto";
+        message Order { money.Price price = 1; google.protobuf.Timestamp at = 2; }"""
+    registry.register("price", price, kind="PROTOBUF")
+    named = [{"name": "money/price.proto", "subject": "price", "version": 1}]
+    registry.register("orders-value", order, named, kind="PROTOBUF")
+    said = answer("schemas", "pull", "orders-value", folder=folder).splitlines()
+    assert said == [
+        "schemas/orders-value.proto (new): version 1 of subject 'orders-value', schema id 2, with money/price.proto (new)",
+        "a source reads it with `format: {protobuf: {schema: orders-value.proto, registry: true}}`",
+    ]
+    assert {name: (folder / "schemas" / name).read_text() for name in ("orders-value.proto", "money/price.proto")} == {
+        "orders-value.proto": order,
+        "money/price.proto": price,
+    }
+    (folder / "sources" / "carts.yaml").write_text(
+        "topic: orders\nformat: {protobuf: {schema: orders-value.proto, registry: true}}\nevent_time: at\n"
+    )
+    fields = load_project(folder).sources["carts"].fields
+    assert {name: field.type for name, field in fields.items()} == {"price": "struct<cents: long>", "at": "timestamp"}
+    again = answer("schemas", "pull", "orders-value", folder=folder)
+    assert again.startswith("schemas/orders-value.proto (as it was): ")
+    assert "with money/price.proto (as it was)\n" in again
+
+
 def test_a_version_is_pulled_by_its_number(registry: SchemaRegistry, folder: Path) -> None:
     for members in ([member("id", "long")], [member("id", "long"), member("note", "string")]):
         registry.register("orders-value", record("Order", *members))
@@ -109,7 +138,11 @@ def test_a_version_is_pulled_by_its_number(registry: SchemaRegistry, folder: Pat
         (["order-value"], 2, "the schema registry has no such version of 'order-value': Subject 'order-value' not found (40401) — did you mean 'orders-value'?"),
         (["orders-value", "--version", "7"], 2, "the schema registry has no such version of 'orders-value': Version 7 not found (40402)"),
         (["texts-value"], 2, "schema id 2 (subject 'texts-value') is not valid: got a schema of string, allowed is one of a record"),
-        (["protos-value"], 2, "schema id 3 (subject 'protos-value'): got a schema of PROTOBUF, allowed is one of AVRO"),
+        (["json-value"], 2, "schema id 3 (subject 'json-value'): got a schema of JSON, of which nothing is read: a source declares its `fields`"),
+        (["other-value"], 2, "schema id 4 (subject 'other-value'): got a schema of XML, allowed is one of AVRO or PROTOBUF"),
+        (["described-value"], 2, "schema id 5 (subject 'described-value'): got a descriptor, allowed is the text of a .proto; copy that from its producer"),
+        (["leading-value"], 2, "schema id 6 (subject 'leading-value'): got a reference '../orders.proto', which is no name of a file"),
+        (["itself-value"], 2, "schema id 7 (subject 'itself-value'): got a reference 'itself-value.proto', which is no name of a file"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_pulled_is_one_sentence(
@@ -117,7 +150,12 @@ def test_what_cannot_be_pulled_is_one_sentence(
 ) -> None:
     registry.register("orders-value", ORDER)
     registry.register("texts-value", '"string"')
-    registry.register("protos-value", 'syntax = "proto3";', kind="PROTOBUF")
+    registry.register("json-value", {"type": "object"}, kind="JSON")
+    registry.register("other-value", "<schema/>", kind="XML")
+    registry.register("described-value", "EgF0", kind="PROTOBUF")
+    for subject, name in (("leading", "../orders.proto"), ("itself", "itself-value.proto")):
+        named = [{"name": name, "subject": "described-value", "version": 1}]
+        registry.register(f"{subject}-value", 'syntax = "proto3";', named, kind="PROTOBUF")
     assert failing.sentence("schemas", "pull", *arguments, folder=folder, status=status) == said
     assert not (folder / "schemas").exists()
 

@@ -1,6 +1,5 @@
 """Decodes records in Protobuf that were written by other schemas than that of their source."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,13 +16,11 @@ from hourline_core.model.protobuf_schema import (
     SchemaFiles,
     compile_protobuf,
     descriptor_of,
+    find_no_file_name,
     messages_at,
 )
 from hourline_core.model.protobuf_types import record_of
 from hourline_core.model.protobuf_views import view_as
-
-_NAME = re.compile(r"(?!\.)[\w. +-]{1,100}(/(?!\.)[\w. +-]{1,100}){0,20}", re.ASCII)
-"""The name of a file that a schema imports. It is written to a folder, so it must not lead out of it."""
 
 
 class ProtobufWriters:
@@ -77,10 +74,8 @@ class ProtobufWriters:
         schema does not refer to them. They are taken from the declaration.
         """
         imported = {name: text for name, text in self._files[1:] if name not in schema.references}
-        for name in schema.references:
-            is_folder = any(other.startswith(f"{name}/") for other in schema.references)
-            if is_folder or not _NAME.fullmatch(name):
-                raise UnreadableError(f"got a reference {describe(name)}, which is no name of a file")
+        if name := find_no_file_name(schema.references):
+            raise UnreadableError(f"got a reference {describe(name)}, which is no name of a file")
         return (("", schema.text), *schema.references.items(), *imported.items())
 
 
