@@ -10,6 +10,7 @@ from typing import Any
 
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.typed_row import TypedRow
+from hourline_core.formats.registry.wire_format import HEADER, NoSchemaIdError, written_by
 from hourline_core.model import Metric, Project, Source, to_stored
 from hourline_core.model.given_records import RECOMPUTES
 from hourline_core.model.hour_state import UNRELIABLE
@@ -114,7 +115,9 @@ def _given(source: Source, one: _Item, partition: int, uses_record: bool) -> str
     """The item of `given` for a record."""
     record = one["record"] or {}
     value, headers = one["value"], dict(record.get("headers") or ())
-    if record.get("timestamp_type") is None and headers.get(CONTENT_TYPE) == CSV:
+    if record.get("timestamp_type") is not None:
+        value = _text_of_record(source, value, headers.pop(HEADER, None) if source.format.uses_registry else None)
+    elif headers.get(CONTENT_TYPE) == CSV:
         value, headers = TypedRow(source.fields)(value), {}
     item = _event(source, _decoded(value, "value"))
     parts: list[str] = []
@@ -128,6 +131,21 @@ def _given(source: Source, one: _Item, partition: int, uses_record: bool) -> str
         texts = [f"{_text(name)}: {_text(_decoded(text, 'header'))}" for name, text in headers.items()]
         parts.append(f"headers: {{{', '.join(texts)}}}")
     return f"{{record: {{{', '.join(parts)}}}, value: {item}}}" if parts else item
+
+
+def _text_of_record(source: Source, value: bytes, header: bytes | None) -> bytes:
+    """The text in the ``value`` of a record of a topic, without the id of its schema. ``header`` may have that."""
+    if source.format.name in ("avro", "protobuf"):
+        raise UsageError(
+            f"source '{source.name}' takes records in {source.format.name}, allowed with --record are texts; write the "
+            "events of the test as YAML"
+        )
+    if not source.format.uses_registry:
+        return value
+    try:
+        return value[written_by(value, header)[1] :]
+    except NoSchemaIdError:  # It came before its source was declared in this way.
+        return value
 
 
 def _decoded(value: bytes, what: str) -> str:
