@@ -28,7 +28,9 @@ _IN_DECLARATION = "the declaration.proto"
 """The name under which the compiler gets a text that has none. No import can be of it by accident."""
 _MISTAKE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):\d+: (?!warning)(?P<what>[^\n]+)")
 _IMPORT = re.compile(r"""\bimport\b\s*(?:(?:public|weak|option)\b\s*)?(["'])(?P<name>[^"'\n]+)\1\s*;""")
-_FILE_NAME = re.compile(r"(?!\.)[\w. +-]{1,100}(/(?!\.)[\w. +-]{1,100}){0,20}", re.ASCII)
+_FAULT = "Traceback (most recent call last):\n"
+"""What Python says of itself, and the compiler never of a schema."""
+_FILE_NAME = re.compile(r"(?!\.)[\w. +-]{1,100}(/(?!\.)[\w. +-]{1,100}){0,20}")
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.S)
 
 
@@ -86,7 +88,7 @@ def compile_protobuf(files: SchemaFiles, folder_in_words: str = "schemas/") -> b
             errors="replace",
             check=False,
         )
-        if ran.returncode not in (0, 1) or (ran.returncode and "Traceback" in ran.stderr):
+        if ran.returncode not in (0, 1) or _FAULT in ran.stderr:
             words = first_cause([ran.stderr]) if ran.stderr else "without a word"
             raise ProtobufCompilerError(f"the compiler of Protobuf has ended by {ran.returncode}: {words}")
         if ran.returncode:
@@ -94,11 +96,13 @@ def compile_protobuf(files: SchemaFiles, folder_in_words: str = "schemas/") -> b
         return compiled.read_bytes()
 
 
-def find_no_file_name(names: Collection[str]) -> str | None:
-    """The first of ``names`` that no file in a folder of them can have, or that leads out of it. None: all can be."""
+def find_no_file_name(names: Collection[str], others: Collection[str] = ()) -> str | None:
+    """The first of ``names`` that no file can have in a folder that also has ``others``, or that leads out of it. None:
+    all can be.
+    """
     for name in names:
-        is_folder = any(other.startswith(f"{name}/") for other in names)
-        if is_folder or not _FILE_NAME.fullmatch(name):
+        is_folder = any(other.startswith(f"{name}/") or name.startswith(f"{other}/") for other in (*names, *others))
+        if is_folder or name == _IN_DECLARATION or not _FILE_NAME.fullmatch(name):
             return name
     return None
 

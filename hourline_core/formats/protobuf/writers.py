@@ -67,16 +67,25 @@ class ProtobufWriters:
             raise UnreadableError(f"it cannot be read: {first_line(error)}") from None
         if _in_file(writer) != _in_file(self._reader):
             raise UnreadableError(f"got message {names[0]}, want message {_in_file(self._reader)}")
-        return ProtobufRecords(compiled, view_as(writer, self._reader), self._fields)
+        try:
+            return ProtobufRecords(compiled, view_as(writer, self._reader), self._fields)
+        except RecursionError:
+            raise UnreadableError("it has too many messages that are parts of each other") from None
 
     def _files_of(self, schema: WrittenSchema) -> SchemaFiles:
         """``schema`` with what it imports. Registries know some files of Google's and Confluent's by themselves, so the
         schema does not refer to them. They are taken from the declaration.
         """
-        imported = {name: text for name, text in self._files[1:] if name not in schema.references}
-        if name := find_no_file_name(schema.references):
-            raise UnreadableError(f"got a reference {describe(name)}, which is no name of a file")
-        return (("", schema.text), *schema.references.items(), *imported.items())
+        declared = {name: text for name, text in self._files[1:] if name not in schema.references}
+        if name := find_no_file_name(schema.references, declared):
+            raise UnreadableError(
+                f"got a reference {describe(name)}, which is no name of a file, or is that of a folder"
+            )
+        try:
+            "".join((schema.text, *schema.references.values())).encode()
+        except UnicodeEncodeError:
+            raise UnreadableError("it is not valid: got half a character of UTF-16, which is no text") from None
+        return (("", schema.text), *schema.references.items(), *declared.items())
 
 
 def _in_file(message: Any) -> str:

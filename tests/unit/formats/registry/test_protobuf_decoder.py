@@ -258,7 +258,16 @@ def test_a_file_that_registries_know_by_themselves_is_that_of_the_declaration(tm
         (schema_of("message M { string n = 1; }"), "PROTOBUF", {}, "field 'n': got the schema's type string, want int"),
         *(
             (schema_of("message M { }"), "PROTOBUF", dict.fromkeys(names, ""), "got a reference '")
-            for names in (["../a.proto"], ["/a.proto"], ["a/../../b"], ["a\x00"], ["a", "a/b"], ["a" * 101])
+            for names in (
+                ["../a.proto"], ["/a.proto"], ["a/../../b"], ["a\x00"], ["a", "a/b"], ["a" * 101], ["the declaration.proto"]
+            )
+        ),
+        ('syntax = "proto3"; // \ud800', "PROTOBUF", {}, "it is not valid: got half a character of UTF-16"),
+        (
+            'syntax = "proto3"; import "Traceback (most recent call last)"; message M { }',
+            "PROTOBUF",
+            {},
+            "it is not valid: got no schema of Protobuf: line 1 of it: ",
         ),
     ],
 )  # fmt: skip
@@ -277,6 +286,19 @@ def test_a_schema_that_cannot_be_read_refuses_each_of_its_records(
         )
         assert first.startswith(f"schema id {bad} (subject 'orders-value'): {reason}")
         assert (second, third) == ({"n": 5}, first)
+
+
+def test_a_schema_is_refused_whose_messages_are_too_deep_within_each_other(tmp_path: Path) -> None:
+    parts = "".join(f"message P{place} {{ P{place + 1} p = 1; }} " for place in range(3000))
+    deep, read = (
+        schema_of(f"message M {{ int32 n = 1; {more} }} {rest}")
+        for more, rest in (("P0 p = 2;", f"{parts} message P3000 {{ }}"), ("", ""))
+    )
+    with running_registry(tmp_path) as (registry, access):
+        known = registry.register("orders-value", deep, kind="PROTOBUF")
+        assert decode(decoder(access, read), prefixed(known, b"\0\x08\x05")) == [
+            f"{OF_ONE}: it has too many messages that are parts of each other"
+        ]
 
 
 def test_a_schema_is_asked_for_and_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
