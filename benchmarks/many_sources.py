@@ -28,7 +28,7 @@ from playwright.sync_api import Browser, Page, expect
 from benchmarks.figures import Figure
 from benchmarks.processes import cpu_seconds
 from benchmarks.running import run
-from hourline import Project
+from hourline_core.model import Project
 from serving_layer.http.server import Server
 from tests.support.headless_browser import headless_browser
 from tests.support.many_sources import NOW, ManySources, Size, renew_reports, states_of, write_many_sources

@@ -1,7 +1,7 @@
 """Hourline: hourly results now, exact results after the hour.
 
 connect(project)         merged results through DuckDB; needs the extra `serving`
-load_project(folder)     the declarations of a project
+load_project(folder)     a project: its declarations, and methods that run things
 Project                  what load_project returns
 __version__              the version that is installed
 """
@@ -11,12 +11,12 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hourline_core.model import Project, load_project
+    from hourline.project import Project, load_project
     from serving_layer import connect
 
 __all__ = ["Project", "__version__", "connect", "load_project"]
 
-_HOMES = {"Project": "hourline_core.model", "load_project": "hourline_core.model", "connect": "serving_layer"}
+_HOMES = {"Project": "hourline.project", "load_project": "hourline.project", "connect": "serving_layer"}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,26 +20,29 @@ def send(
     ] = False,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Send changed results to the sinks until Ctrl-C. `hourline up` does so in the background."""
+    """Send changed results to the sinks until Ctrl-C. `hourline up` does so in the background. While one process sends,
+    another is refused.
+    """
     declared = load(project, workspace, makes_workspace=True)
     if not declared.sinks:
         raise UsageError("this project has no sink: a file in sinks/ declares one")
     from hourline_core.runtime.background import announce
     from hourline_core.runtime.lease import lease
+    from hourline_core.runtime.sink_state import running_sinks
     from serving_layer.sinks.run import drain_sinks, run_sinks
 
     with ExitStack() as held:
         held.enter_context(lease(declared.workspace, "sinks"))
         if drain:
             if reasons := drain_sinks(declared, note):
-                raise SinkError("; ".join(map(str, reasons)))
+                raise SinkError("; ".join(f"sink {name}: {reason}" for name, reason in reasons.items()))
             return
         stop = held.enter_context(stop_on_signal("stopping after what is being sent"))
 
         def on_ready() -> None:
             note(f"{declared.name}: sending to {', '.join(declared.sinks)}; Ctrl-C stops")
             if ready_file:
-                announce(ready_file, ", ".join(declared.sinks))
+                announce(ready_file, running_sinks(declared))
 
         run_sinks(declared, note, stop, on_ready)
     note("stopped")

@@ -10,9 +10,12 @@ from hourline_core.model.topics import topic_text
 
 
 def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss: AcceptLoss = False) -> None:
-    """Start Kafka, the speed layer and all sinks. They run in the background. What already runs is not restarted."""
+    """Start Kafka, the speed layer and all sinks. They run in the background. What already runs is not restarted,
+    but for sinks that are declared in another way.
+    """
     declared = load(project, workspace)
-    from hourline_core.runtime.background import SINKS, SPEED, start
+    from hourline_core.runtime.background import SINKS, SPEED, address_of, start, stop
+    from hourline_core.runtime.sink_state import running_sinks
 
     service = replace(SPEED, command=(*SPEED.command, "--accept-loss")) if accept_loss else SPEED
     own_kafka = declared.settings.kafka.bootstrap is None
@@ -27,8 +30,10 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
         kafka = start(declared, service, on_start, lambda: note("waiting for another `up`, which is starting them"))
     if accept_loss and not started:
         note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
-    if declared.sinks:
-        with interrupt_on_sigterm():
+    with interrupt_on_sigterm():
+        if address_of(declared, SINKS) not in (None, running_sinks(declared)):
+            stop(declared, SINKS)  # It has other declarations.
+        if declared.sinks:
             start(declared, SINKS)
     topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values() if source.topic))
     if derived := ", ".join(source.name for source in declared.sources.values() if source.is_derived):

@@ -3,12 +3,13 @@
 <workspace>/run/sinks/<name>.json
 """
 
+import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hourline_core.model import Sink
+from hourline_core.model import Project, Sink
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.runtime.notes import note_file, read_note, write_note
 
@@ -83,3 +84,10 @@ def find_sink_problem(workspace: Path, sink: Sink, token: str) -> SinkProblem | 
 
 def _file(workspace: Path, sink: str) -> Path:
     return note_file(workspace, f"sinks/{sink}")
+
+
+def running_sinks(project: Project) -> str:
+    """What a process says that sends to the sinks of ``project``. Another text means that it has other declarations."""
+    declared = [project.sinks, project.all_metrics, project.settings.kafka, project.settings.registry]
+    number = hashlib.sha256(repr(declared).encode()).hexdigest()[:12]
+    return f"{', '.join(project.sinks)} ({number})"

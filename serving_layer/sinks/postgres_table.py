@@ -187,10 +187,11 @@ class PostgresTable:
             ON CONFLICT ({key}) DO UPDATE SET {new} WHERE t.revision < excluded.revision"""
 
     def _delete_sql(self) -> str:
-        same = " AND ".join(f"t.{identifier(name)} IS NOT DISTINCT FROM g.{identifier(name)}" for name in self._key)
+        # As arrays, since nulls are equal there, and PostgreSQL joins by their hashes.
+        key, gone = (", ".join(f"{of}.{identifier(name)}" for name in self._key) for of in ("t", "g"))
         return f"""
             DELETE FROM {self._table} t USING jsonb_populate_recordset(NULL::{self._table}, $1::jsonb) g
-            WHERE {same} AND t.revision < g.revision"""
+            WHERE jsonb_build_array({key}) = jsonb_build_array({gone}) AND t.revision < g.revision"""
 
 
 def _postgres_type(kind: pa.DataType) -> str:

@@ -7,8 +7,9 @@ from math import ceil
 from hourline_core.model import Project, Sink
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.times import duration_text
+from hourline_core.runtime.background import SINKS, address_of
 from hourline_core.runtime.lease import lease_holder
-from hourline_core.runtime.sink_state import SinkState, read_sink_state
+from hourline_core.runtime.sink_state import SinkState, read_sink_state, running_sinks
 from serving_layer.connection import Connection
 
 
@@ -54,11 +55,15 @@ def report_sinks(project: Project, clock: Clock = wall_clock) -> list[SinkReport
         return []
     with Connection(project, clock) as connection:
         newest = connection.token
-    runs = lease_holder(project.workspace, "sinks") is not None
-    return [_report(project, sink, newest, runs, clock()) for _, sink in sorted(project.sinks.items())]
+    runs, problem = lease_holder(project.workspace, "sinks") is not None, None
+    if not runs:
+        problem = "nobody sends: `hourline up` or `hourline send` does"
+    elif address_of(project, SINKS) not in (None, running_sinks(project)):
+        problem = "the process that sends has other declarations: `hourline up` starts it again"
+    return [_report(project, sink, newest, runs, problem, clock()) for _, sink in sorted(project.sinks.items())]
 
 
-def _report(project: Project, sink: Sink, newest: str, runs: bool, now: datetime) -> SinkReport:
+def _report(project: Project, sink: Sink, newest: str, runs: bool, problem: str | None, now: datetime) -> SinkReport:
     state = read_sink_state(project.workspace, sink.name)
     return SinkReport(
         sink.name,
@@ -73,7 +78,7 @@ def _report(project: Project, sink: Sink, newest: str, runs: bool, now: datetime
         state.sent,
         state.gone,
         state.last_sent,
-        state.reason or (None if runs else "nobody sends: `hourline up` or `hourline send` does"),
+        problem or state.reason,
     )
 
 

@@ -32,7 +32,8 @@ Say = Callable[[str], None]
 class RunningSink:
     """One sink, and what is known of it. For one thread."""
 
-    def __init__(self, project: Project, sink: Sink, say: Say, stop: threading.Event) -> None:
+    def __init__(self, project: Project, sink: Sink, say: Say, stop: threading.Event | None) -> None:
+        """Without ``stop``, it sends once."""
         self.sink = sink
         self._project, self._say, self._stop, self._clock = project, say, stop, wall_clock
         self._state = read_sink_state(project.workspace, sink.name)
@@ -46,13 +47,15 @@ class RunningSink:
         """
         try:
             if self._sender is None:
-                self._sender = Sender(self._project, self.sink, self._clock, stops=self._stop.is_set)
+                self._sender = Sender(self._project, self.sink, self._clock, stops=self._stops)
             connection = connect()
             token = connection.token
             sent, gone = self._sender.send_changes(connection)
         except StoppedError:
             return None
         except Exception as error:
+            if self._stops():
+                return None  # Its connections may have been closed under it.
             return self._failed(error)
         now = self._clock()
         if self._failures:
@@ -93,6 +96,9 @@ class RunningSink:
             with suppress(duckdb.Error):
                 sender.close()
 
+    def _stops(self) -> bool:
+        return self._stop is not None and self._stop.is_set()
+
     def _failed(self, error: Exception) -> HourlineError:
         around = Surroundings((self._project.workspace,), self._project.settings.kafka.bootstrap)
         reason = explain_fault(error, around)
@@ -100,7 +106,7 @@ class RunningSink:
             self.close()  # It may be DuckDB's, which then needs to open its file again.
         if isinstance(reason, FaultError) and not self._failures:
             log_fault(error, self._project.workspace / "logs" / "errors.log", f"sink {self.sink.name}")
-        if not self._failures:
+        if not self._failures and self._stop is not None:
             self._say(f"sink {self.sink.name}: {reason}; it tries again by itself")
         self._failures += 1
         self._note(failing_since=self._state.failing_since or self._clock(), reason=str(reason))
@@ -133,14 +139,14 @@ def run_sinks(project: Project, say: Say, stop: threading.Event, on_ready: Calla
     snapshots.close()
 
 
-def drain_sinks(project: Project, say: Say) -> list[HourlineError]:
-    """Send what differs now, of all sinks. Returns the reasons of those that have failed. Raises TableError."""
-    reasons = []
+def drain_sinks(project: Project, say: Say) -> dict[str, HourlineError]:
+    """Send what differs now, of all sinks. Returns by name the reasons of those that have failed. Raises TableError."""
+    reasons = {}
     for sink in project.sinks.values():
-        running = RunningSink(project, sink, say, threading.Event())
+        running = RunningSink(project, sink, say, None)
         try:
             if reason := running.send(lambda: Connection(project)):
-                reasons.append(reason)
+                reasons[sink.name] = reason
             running.note_running(False)  # A process that ran until it was killed may have noted that it runs.
         finally:
             running.close()

@@ -1,8 +1,10 @@
 """A webhook: each changed result is posted to an address. An answer of 2xx means that it was taken."""
 
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from hourline_core.error_causes import first_cause
 from hourline_core.errors import SinkError
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     import httpx
 
 _SECONDS = 30.0
+_SHORTEST_SECRET = 4
+"""Shorter parts of what is sent are words that an answer may have anyway."""
 
 
 class WebhookTarget:
@@ -55,8 +59,10 @@ class WebhookTarget:
                     raise self._refused(result, answer)
                 taken += 1
         except httpx.HTTPError as error:
-            why = first_cause([str(error) or type(error).__name__])
-            raise SinkError(f"{self._sink.place} was not reached: {why}; see whether it runs") from None
+            why = self._without_secrets(str(error) or type(error).__name__)
+            raise SinkError(
+                f"{self._sink.place} has not answered as HTTP wants it: {why}; see whether it runs"
+            ) from None
         finally:
             sent.keep(results[:taken], revision)
 
@@ -68,8 +74,15 @@ class WebhookTarget:
         self._client.close()
 
     def _refused(self, result: Result, answer: "httpx.Response") -> SinkError:
-        words = first_cause([answer.text[:200] or answer.reason_phrase])
         return SinkError(
             f"{self._sink.place} did not take the result {result.key}, allowed is an answer of 2xx: it answered "
-            f"{answer.status_code} ({words})"
+            f"{answer.status_code} ({self._without_secrets(answer.text[:200] or answer.reason_phrase)})"
         )
+
+    def _without_secrets(self, words: str) -> str:
+        """An answer may repeat what it was sent."""
+        sent = [self._webhook.url, *self._webhook.headers.values()]
+        parts = {part for one in sent for part in (one, *re.split(r"[\s/?&=]+", one)) if len(part) >= _SHORTEST_SECRET}
+        for part in sorted(parts - {urlsplit(self._webhook.url).netloc}, key=len, reverse=True):
+            words = words.replace(part, "***")
+        return first_cause([words])

@@ -14,8 +14,7 @@ from deltalake import DeltaTable
 
 import serving_layer
 from batch_layer.plan import plan
-from hourline import load_project
-from hourline_core.model import Project
+from hourline import Project, load_project
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 

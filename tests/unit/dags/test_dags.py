@@ -182,7 +182,7 @@ def test_a_status_says_whether_a_task_is_tried_again(
     command.chmod(0o700)
     initialise(tmp_path / "shop")
     settings = Settings.of_project(str(tmp_path / "shop"))
-    monkeypatch.setattr("hourline.airflow.commands._command", lambda *_: [str(command)])
+    monkeypatch.setattr("hourline.run_command._command", lambda *_: [str(command)])
     with pytest.raises(AirflowException, match=f"status {status}: its sentence") as raised:
         run_command(settings, "plan")
     assert isinstance(raised.value, AirflowFailException) == for_good
