@@ -17,6 +17,7 @@ from pathlib import Path
 from hourline_core.child_environment import child_environment
 from hourline_core.errors import ConflictError, HourlineError, SetupError, StartTimeoutError
 from hourline_core.model import Project
+from hourline_core.runtime.announced import announced, ready_file
 from hourline_core.runtime.file_lock import hold_lock, holder, is_alive
 from hourline_core.runtime.lease import LeaseName, lease, lease_holder
 from hourline_core.runtime.notes import read_note, write_note
@@ -83,7 +84,7 @@ def start(
 def _launch(project: Project, service: Service) -> str:
     log = project.workspace / "logs" / f"{service.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    ready = _ready_file(project, service)
+    ready = ready_file(project.workspace, service.name)
     ready.unlink(missing_ok=True)
     process: subprocess.Popen[bytes] | None = None
     try:
@@ -98,7 +99,7 @@ def _launch(project: Project, service: Service) -> str:
                 start_new_session=True,
             )
         deadline = time.monotonic() + service.start_seconds
-        while (announced := read_note(ready)) is None:
+        while (said := read_note(ready)) is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
                 break
@@ -109,7 +110,7 @@ def _launch(project: Project, service: Service) -> str:
                     f"`hourline {' '.join(service.command)}` runs it in the foreground, without a time limit"
                 )
         else:
-            return str(announced["address"])
+            return str(said["address"])
     except BaseException:  # also Ctrl-C and SIGTERM
         if process is not None:
             process.terminate()
@@ -144,15 +145,7 @@ def announce(ready: Path, address: str) -> None:
 
 def address_of(project: Project, service: Service) -> str | None:
     """The address of a service that was started in the background, or None if it is not ready."""
-    announced = read_note(_ready_file(project, service))
-    # The file may be left over from a process that has ended.
-    if announced is None or announced["pid"] != lease_holder(project.workspace, service.name):
-        return None
-    return str(announced["address"])
-
-
-def _ready_file(project: Project, service: Service) -> Path:
-    return project.workspace / "run" / f"{service.name}.ready"
+    return announced(project.workspace, service.name)
 
 
 def stop(project: Project, service: Service) -> bool:

@@ -7,7 +7,7 @@ from math import ceil
 from hourline_core.model import Project, Sink
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.model.times import duration_text
-from hourline_core.runtime.background import SINKS, address_of
+from hourline_core.runtime.announced import announced
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.runtime.sink_state import SinkState, read_sink_state, running_sinks
 from serving_layer.connection import Connection
@@ -58,7 +58,7 @@ def report_sinks(project: Project, clock: Clock = wall_clock) -> list[SinkReport
     runs, problem = lease_holder(project.workspace, "sinks") is not None, None
     if not runs:
         problem = "nobody sends: `hourline up` or `hourline send` does"
-    elif address_of(project, SINKS) not in (None, running_sinks(project)):
+    elif announced(project.workspace, "sinks") not in (None, running_sinks(project)):
         problem = "the process that sends has other declarations: `hourline up` starts it again"
     return [_report(project, sink, newest, runs, problem, clock()) for _, sink in sorted(project.sinks.items())]
 
