@@ -21,7 +21,7 @@ class KafkaRecord:
     """A record as it stands in Kafka."""
 
     timestamp: datetime | None
-    """In UTC, of whole milliseconds. None: it has none."""
+    """In UTC, of whole milliseconds. None: it has none, or one outside the years 1 to 9999."""
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes | None]
@@ -72,7 +72,7 @@ def record_times(
     bootstrap: str, topic: str, offsets: Mapping[int, int], client_options: Mapping[str, str], seconds: float
 ) -> dict[int, datetime]:
     """By partition, Kafka's timestamp (UTC) of the first record at or after an offset. A partition without such a
-    record, or whose record has no timestamp or has not come within ``seconds``, is left out.
+    record, or whose record has no such timestamp or has not come within ``seconds``, is left out.
 
     Raises BrokerError when the client refuses its options.
     """
@@ -144,7 +144,12 @@ def _record_of(message: Message) -> KafkaRecord:
 
 def _timestamp_of(message: Message) -> datetime | None:
     kind, milliseconds = message.timestamp()
-    return None if kind == TIMESTAMP_NOT_AVAILABLE else _EPOCH + timedelta(milliseconds=milliseconds)
+    if kind == TIMESTAMP_NOT_AVAILABLE:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:  # Kafka allows any number.
+        return None
 
 
 def as_bytes(value: str | bytes | None) -> bytes | None:

@@ -16,6 +16,8 @@ from hourline_core.runtime.topic_reader import TopicRecord
 from hourline_core.validation.validator import RecordColumns, Validator, event_time_column
 from hourline_core.validation.value_decoder import values_of
 
+_MOST_MILLISECONDS = (2**63 - 1) // 1000
+
 
 class DecodedFields:
     """Reads records by the declaration of ``source``."""
@@ -49,7 +51,7 @@ class DecodedFields:
 
 
 def _batch(records: Sequence[TopicRecord]) -> pa.RecordBatch:
-    milliseconds = pa.array([record.timestamp for record in records], pa.timestamp("ms", tz="UTC"))
+    milliseconds = pa.array([_moment(record.timestamp) for record in records], pa.timestamp("ms", tz="UTC"))
     columns = {
         KEY: pa.array([record.key for record in records], pa.binary()),
         VALUE: pa.array([record.value for record in records], pa.binary()),
@@ -62,6 +64,11 @@ def _batch(records: Sequence[TopicRecord]) -> pa.RecordBatch:
         RECORD_TIMESTAMP_TYPE: pa.array([record.timestamp_type or "create" for record in records], pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
+
+
+def _moment(milliseconds: int | None) -> int | None:
+    """None: Kafka allows any number, such as one in nanoseconds, and ``MOMENT`` does not hold it."""
+    return None if milliseconds is None or abs(milliseconds) > _MOST_MILLISECONDS else milliseconds
 
 
 def _as_json(value: Any) -> Any:

@@ -33,8 +33,8 @@ def source_of(folder: Path, event_time: str) -> Source:
     return load_project(write_project(folder, files)).sources["clicks"]
 
 
-def record(value: bytes | None) -> TopicRecord:
-    return TopicRecord("clicks", 0, 0, SENT, "create", None, value, (("a", b"1"), ("a", None)))
+def record(value: bytes | None, timestamp: int = SENT) -> TopicRecord:
+    return TopicRecord("clicks", 0, 0, timestamp, "create", None, value, (("a", b"1"), ("a", None)))
 
 
 def test_fields_and_reasons_are_those_of_the_source(tmp_path: Path) -> None:
@@ -69,3 +69,12 @@ def test_an_event_time_that_is_no_field_needs_none(tmp_path: Path, event_time: s
     [read] = DecodedFields(source_of(tmp_path, event_time)).of([record(b'{"page": "x"}')], NOW)
     fields = read.get("fields", {})
     assert (fields.get("page"), fields.get("at")) == ("x", None)
+
+
+@pytest.mark.parametrize("nanoseconds", [SENT * 1_000_000, -SENT * 1_000_000, 2**63 - 1])
+def test_a_timestamp_of_kafka_in_another_unit_does_not_hide_the_fields(tmp_path: Path, nanoseconds: int) -> None:
+    decoded = DecodedFields(source_of(tmp_path, "at"))
+    value = b'{"at": "2026-03-02T10:00:00Z", "page": "x"}'
+    assert decoded.of([record(value, nanoseconds)], NOW) == decoded.of([record(value)], NOW)
+    [read] = DecodedFields(source_of(tmp_path, "record.timestamp")).of([record(value, nanoseconds)], NOW)
+    assert "event time" in read.get("rejected", "")
