@@ -4,6 +4,7 @@ that stays connected.
 
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # not in strict mypy's way
@@ -14,6 +15,16 @@ from hourline_core.runtime.topics import id_of, retry, topic_offsets
 
 _SECONDS_UNTIL_MISSING = 2.0
 """How long a broker that has just started may not know a topic that is there."""
+
+
+@dataclass(frozen=True)
+class TopicNow:
+    """A topic that is there."""
+
+    id: str
+    """As Kafka's own tools print it."""
+    partitions: int
+    """Their number."""
 
 
 class KafkaFacts:
@@ -40,8 +51,12 @@ class KafkaFacts:
 
     def ids(self, topics: Collection[str]) -> dict[str, str | None]:
         """The ids of ``topics`` by name. None: there is no such topic."""
+        return {name: None if topic is None else topic.id for name, topic in self.topics(topics).items()}
+
+    def topics(self, topics: Collection[str]) -> dict[str, TopicNow | None]:
+        """Those of ``topics`` that are there, by name. None: there is no such topic."""
         deadline = time.monotonic() + _SECONDS_UNTIL_MISSING
-        while None in (found := self._ids(topics)).values() and time.monotonic() < deadline:
+        while None in (found := self._describe(topics)).values() and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
 
@@ -68,15 +83,16 @@ class KafkaFacts:
         topic, number = partition
         return topic_offsets(self.bootstrap, topic, self._options, self._seconds)[number][1]
 
-    def _ids(self, topics: Collection[str]) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+    def _describe(self, topics: Collection[str]) -> dict[str, TopicNow | None]:
+        found: dict[str, TopicNow | None] = {}
         if not topics:
             return found
         with self._admin.asking(f"describe {', '.join(sorted(topics))}", self._seconds) as client:
             described = client.describe_topics(TopicCollection(list(topics)), request_timeout=self._seconds)
             for name, answer in described.items():
                 try:
-                    found[name] = id_of(answer.result())
+                    topic = answer.result()
+                    found[name] = TopicNow(id_of(topic), len(topic.partitions))
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
@@ -104,17 +104,18 @@ class TopicReader:
         while waiting and not self._stopped():
             records: list[TopicRecord] = []
             for message in self._poll():
-                last_came = time.monotonic()
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None
                 assert offset is not None
                 if partition not in waiting:
                     continue
+                last_came = time.monotonic()
                 if message.error() is None and offset < ends[partition]:
                     records.append(_record_of(message))
                 # Markers of transactions at the end are no messages: then it is the end of the partition that comes.
                 if message.error() is not None or offset >= ends[partition] - 1:
                     waiting.discard(partition)
+                    self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
             yield records
             if time.monotonic() - last_came > self._seconds:
                 raise self._error(KafkaError(KafkaError._TIMED_OUT))
@@ -134,18 +135,33 @@ class TopicReader:
             ahead *= _WIDER
         return [record for partition in sorted(found) for record in found[partition]]
 
-    def follow(self, starts: Mapping[int, int]) -> Iterator[list[TopicRecord]]:
-        """The records from the offset ``starts`` of each partition on, in lists, some of them empty, until stopped."""
+    def follow(self, starts: Mapping[int, int], with_new: bool = True) -> Iterator[list[TopicRecord]]:
+        """The records from the offset ``starts`` of each partition on, in lists, some of them empty, until stopped.
+        ``with_new``: also those of partitions that the topic gets.
+        """
         self._assign(starts)
+        known = set(starts)
         looked = time.monotonic()
         while not self._stopped():
             yield [_record_of(message) for message in self._poll() if message.error() is None]
             if time.monotonic() - looked > _LOOK_SECONDS:
-                self._refuse_another_topic()
+                there = set(range(self._look()))
+                if with_new and (new := there - known):
+                    self._add(new)
+                    known |= new
                 looked = time.monotonic()
 
     def _assign(self, starts: Mapping[int, int]) -> None:
         self._consumer.assign([TopicPartition(self._topic, partition, start) for partition, start in starts.items()])
+
+    def _add(self, partitions: Collection[int]) -> None:
+        """Read new partitions, too, from their beginning."""
+        try:
+            # The client takes a partition that it does not know of yet for a wrong one.
+            self._consumer.list_topics(self._topic, self._seconds)
+            self._consumer.incremental_assign([TopicPartition(self._topic, partition, 0) for partition in partitions])
+        except KafkaException as error:
+            raise self._error(error.args[0]) from error
 
     def _poll(self) -> list[Message]:
         """The next messages, of which some only say that a partition has ended."""
@@ -158,12 +174,13 @@ class TopicReader:
             raise self._error(error)
         return messages
 
-    def _refuse_another_topic(self) -> None:
-        """Kafka's client does not say that a topic has gone, nor that Kafka is away."""
-        (now,) = self._facts.ids([self._topic]).values()
-        if now != self._topic_id:
+    def _look(self) -> int:
+        """The number of partitions. Kafka's client does not say that a topic has gone, nor that Kafka is away."""
+        now = self._facts.topics([self._topic])[self._topic]
+        if now is None or now.id != self._topic_id:
             became = "deleted" if now is None else "deleted and recreated"
             raise SourceError(f"topic '{self._topic}' was {became} while it was read")
+        return now.partitions
 
     def _error(self, error: KafkaError) -> BrokerError:
         return broker_error(error, self._reported, self._bootstrap, f"read topic '{self._topic}'", self._seconds)
