@@ -16,6 +16,8 @@ from hourline_core.errors import UsageError
 from hourline_core.formats.files.record import Record, moment_of
 
 _RECORDS_PER_POLL = 1000
+_SECONDS_PER_POLL = 1.0
+"""Records that come slowly are not to wait for others until it is known that one of them failed."""
 _POLL_SECONDS = 0.1
 
 
@@ -101,7 +103,7 @@ class _Sending:
         self, records: Iterable[Record], pace: Pace | None, stopped: Callable[[], bool], clock: Callable[[], float]
     ) -> bool:
         """Send the records, and return whether it was stopped before the last one."""
-        start = clock()
+        start = polled = clock()
 
         def over() -> bool:
             failed = self._transactions is not None and self.deliveries.failed
@@ -115,8 +117,9 @@ class _Sending:
             self._hand_over(record)
             if record.rank is not None:
                 self._moment = moment_of(record.rank)
-            if number % _RECORDS_PER_POLL == 0:
+            if number % _RECORDS_PER_POLL == 0 or clock() - polled >= _SECONDS_PER_POLL:
                 self._serve(0)
+                polled = clock()
         return False
 
     def finish(self, commit: bool = True) -> None:
