@@ -17,8 +17,6 @@ from hourline.cli import app
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("hourline", "hourline_core", "speed_layer", "batch_layer", "serving_layer", "dags", "infra", "examples")
 OTHERS = ("commands.md", "upgrade.md")
-"""Usage, and commands of older versions."""
-OTHERS = ("commands.md", "upgrade.md")
 """Pages with usage, and with commands of older versions."""
 PAGES = [
     ROOT / "README.md",
