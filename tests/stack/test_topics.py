@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined] # not in strict mypy's way
 from typer.testing import CliRunner
 
 from hourline.cli import app, run
 from hourline_core.errors import SourceError, UsageError
-from hourline_core.runtime.topic_changes import delete_topic
+from hourline_core.runtime.topic_changes import create_topic, delete_topic
 from hourline_core.runtime.topic_facts import describe_topic
 from hourline_core.runtime.topic_reader import TopicReader, TopicRecord
 from tests.support.command_line import Failing, answer
@@ -127,6 +129,31 @@ def test_a_deletion_asks_for_the_name(folder: Path, monkeypatch: pytest.MonkeyPa
         describe_topic(kafka, "asked", {})
 
 
+class Slow(Terminal):
+    """Somebody who types while the topic is recreated."""
+
+    def __init__(self, kafka: str, topic: str) -> None:
+        super().__init__(f"{topic}\n")
+        self._kafka, self._topic = kafka, topic
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override] # as StringIO itself
+        delete_topic(self._kafka, self._topic, {})
+        create_topic(self._kafka, self._topic, {}, 1, 1, {})
+        return super().readline(-1 if size is None else size)
+
+
+def test_a_topic_that_is_recreated_meanwhile_is_not_deleted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kafka: str, failing: Failing
+) -> None:
+    answer("topics", "create", "renewed", folder=folder)
+    monkeypatch.setattr(sys, "stdin", Slow(kafka, "renewed"))
+    monkeypatch.setattr(sys, "argv", ["hourline", "topics", "delete", "renewed", "--project", str(folder)])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 2
+    assert describe_topic(kafka, "renewed", {}).name == "renewed"
+
+
 def test_records_are_read_from_each_place_and_copied_as_they_are(folder: Path, kafka: str, tmp_path: Path) -> None:
     for topic in ("reads", "copies"):
         answer("topics", "create", topic, "--partitions", "2", folder=folder)
@@ -169,7 +196,11 @@ def test_records_are_read_from_each_place_and_copied_as_they_are(folder: Path, k
     answer("topics", "create", "raw", "--partitions", "1", folder=folder)
     raw = answer("topics", "produce", "raw", str(tmp_path / "lines.txt"), "--raw", folder=folder)
     assert raw == "3 record(s) were delivered to topic 'raw'\n"
-    assert [(one["key"], one["value"]) for one in tail(folder, "raw")] == [(None, "one"), (None, ""), (None, "{three")]
+    assert [(one["key"], one["value"]) for one in tail(folder, "raw")] == [
+        (None, "one\r"),
+        (None, ""),
+        (None, "{three"),
+    ]
 
 
 def test_open_and_aborted_transactions_are_not_read_and_do_not_count_as_the_last(folder: Path, kafka: str) -> None:
@@ -256,13 +287,20 @@ def test_what_goes_on_ends_by_ctrl_c_or_with_its_topic(folder: Path, kafka: str)
         assert ended(sending) == (130, "1 record(s) were delivered to topic 'followed'\n", "")
         assert ended(tailing) == (0, "", "stopping\n")
 
-    with TopicReader(kafka, "followed", describe_topic(kafka, "followed", {}).id, {}) as reader:
-        following = reader.follow({0: 0})
+    over = time.monotonic() + 60
+    topic_id = describe_topic(kafka, "followed", {}).id
+    with TopicReader(kafka, "followed", topic_id, {}, stopped=lambda: time.monotonic() > over) as reader:
+        following = reader.follow({0: 0, 1: 1})
         assert value_of(following) == b"before"
+        client = AdminClient({"bootstrap.servers": kafka})
+        client.create_partitions([NewPartitions("followed", 3)])["followed"].result()
+        sent(folder, "followed", [{"value": "new", "partition": 2}])
+        assert value_of(following) == b"new"
         delete_topic(kafka, "followed", {})
         with pytest.raises(SourceError, match="topic 'followed' was deleted while it was read"):
             value_of(following)
 
 
 def value_of(following: Iterator[list[TopicRecord]]) -> bytes | None:
-    return next(record.value for records in following for record in records)
+    """None: nothing has come in a minute."""
+    return next((record.value for records in following for record in records), None)

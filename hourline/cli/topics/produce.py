@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from hourline.cli.options import ProjectFolder, Workspace, load_settings_alone
+from hourline.cli.options import ProjectFolder, Workspace, load, load_settings_alone
 from hourline.cli.output import say
+from hourline.cli.topics.readers import sinks_of
 from hourline.exit_status import INTERRUPTED
 from hourline_core.errors import UsageError
 
@@ -32,9 +33,16 @@ def produce(
 
     They are objects as `hourline topics tail` prints them. Each needs its value, which may be null. Key, headers,
     partition and timestamp may be left out. A line of another form is refused with its number, and no line after it is
-    read. The command waits until Kafka has stored the records.
+    read. The command waits until Kafka has stored the records. The topic of a sink takes no records of anyone else.
     """
-    declared = load_settings_alone(project, workspace)
+    # Without sinks, mistakes in declarations do not matter.
+    has_sinks = (project / "sinks").is_dir()
+    declared = load(project, workspace) if has_sinks else load_settings_alone(project, workspace)
+    if sinks := sinks_of(declared, topic):
+        raise UsageError(
+            f"topic '{topic}' is that of sink '{sinks[0]}', which stops at a record that it has not sent; "
+            "send to another topic"
+        )
     from hourline.cli.topics.record_lines import read_line
     from hourline.replay.sending import replay
     from hourline_core.runtime.kafka import reachable_kafka
@@ -76,7 +84,9 @@ def _check(record: "Record", needs_key: bool) -> "Record":
 
 
 class _Lines:
-    """The lines of ``stream`` without their ends, until Ctrl-C. Then a line that has not come yet is not waited for."""
+    """The lines of ``stream`` without their line feeds, until Ctrl-C. Then a line that has not come yet is not waited
+    for.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stopped = False
@@ -93,7 +103,7 @@ class _Lines:
                 self._waits = False
             if not line:
                 return
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            yield line.removesuffix(b"\n")
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """What Ctrl-C does. A second one raises KeyboardInterrupt."""

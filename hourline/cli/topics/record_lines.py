@@ -21,6 +21,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MOST_PARTITIONS = 2**31
 _KEYS = ("topic", "partition", "offset", "timestamp", "key", "headers", "value")
+_OF_A_SOURCE = ("fields", "rejected")
+"""Keys that `topics tail --source` adds."""
 _CONTROLS = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Characters that control a terminal, and that JSON does not escape by itself."""
 
@@ -56,7 +58,7 @@ def json_of_bytes(value: bytes | None) -> str | dict[str, str] | None:
 
 def read_line(number: int, line: bytes) -> Record:
     """The record in the line ``number``, an object as ``line_of`` writes it. ``value`` must be there. ``topic`` and
-    ``offset`` say where the record was: it goes elsewhere.
+    ``offset`` say where the record was: it goes elsewhere. What a source makes of it is not looked at.
 
     Raises UsageError with the number.
     """
@@ -93,7 +95,7 @@ def _object_in(line: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise _Refused(f"got {describe(content)}, want a JSON object; --raw sends each line as a value")
     for key in content:
-        if key not in _KEYS:
+        if key not in _KEYS and key not in _OF_A_SOURCE:
             raise _Refused(f"got the key {describe(key)}{did_you_mean(key, _KEYS)}")
     return content
 

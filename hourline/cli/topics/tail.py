@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hourline_core.runtime.topic_reader import TopicReader, TopicRecord
 
 _LAST = 10
+_MOST_LAST = 10_000
+"""They are held in memory, since the first of them comes first."""
 _MOST = 2**62
 
 
@@ -40,7 +42,7 @@ def tail(
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="The number of records of each partition.", show_default=str(_LAST)),
+        typer.Option(min=1, max=_MOST_LAST, help="The number of records of each partition.", show_default=str(_LAST)),
     ] = None,
     partition: Annotated[list[int] | None, typer.Option(min=0, help="Only this partition. May be repeated.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="The number of records, after which it ends.")] = None,
@@ -70,7 +72,7 @@ def tail(
     starts = None if begin is None else _starts(begin, begins, ends, kafka, topic, options)
     left = _MOST if limit is None else limit
     with stop_on_signal("stopping") as stop, TopicReader(kafka, topic, found.id, options, stop.is_set) as reader:
-        for records in _records(reader, starts, begins, ends, last or _LAST, follow):
+        for records in _records(reader, starts, begins, ends, last or _LAST, follow, with_new=not partition):
             if shown := records[:left]:
                 say_raw("\n".join(as_lines(shown)))
             if (left := left - len(shown)) == 0:
@@ -86,13 +88,14 @@ def _records(
     ends: Mapping[int, int],
     last: int,
     follow: bool,
+    with_new: bool,
 ) -> "Iterator[list[TopicRecord]]":
     if starts is None:
         yield reader.read_last(begins, ends, last)
     elif not follow:
         yield from reader.read(starts, ends)
     if follow:
-        yield from reader.follow(ends if starts is None else starts)
+        yield from reader.follow(ends if starts is None else starts, with_new)
 
 
 Position = int | datetime | str

@@ -56,6 +56,12 @@ def test_any_json_reader_gets_text_or_base64(record: TopicRecord) -> None:
             record.value.decode()
 
 
+@pytest.mark.parametrize("more", [{"fields": {"n": 1}}, {"rejected": "empty value"}])
+def test_what_tail_adds_for_a_source_is_not_sent(more: dict[str, object]) -> None:
+    record = a_record(key=b"k", value=b"{}")
+    assert read_line(1, line_of(record, more).encode()) == read_line(1, line_of(record).encode())
+
+
 def test_a_record_looks_as_the_guide_shows_it() -> None:
     record = TopicRecord("clicks", 1, 4, 1_772_445_600_123, "create", b"\xff", "größe".encode(), (("trace", None),))
     assert line_of(record) == (
@@ -85,7 +91,7 @@ def test_a_timestamp_that_no_calendar_has_is_a_number(milliseconds: int) -> None
         ('{"key": "a"}', "it has no key 'value'; null is a tombstone"),
         ('{"value": "a", "value": "b"}', "it has a key twice"),
         ('{"value": "a", "vlaue": "b"}', "got the key 'vlaue' — did you mean 'value'?"),
-        ('{"value": "a", "fields": {}}', "got the key 'fields'"),
+        ('{"value": "a", "field": {}}', "got the key 'field'"),
         ('{"value": 1}', "value: got '1', want a text, null or"),
         ('{"value": {"a": 1}}', "value: got a mapping, want a text, null or"),
         ('{"value": {"base64": "AA==", "a": 1}}', "value: got a mapping, want a text, null or"),
