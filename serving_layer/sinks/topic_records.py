@@ -7,7 +7,7 @@ revision). In another format than JSON, ``hourline-key`` has the key as JSON.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -134,7 +134,10 @@ def _sent_at(message: Message) -> str:
     kind, milliseconds = message.timestamp()
     if kind == TIMESTAMP_NOT_AVAILABLE:
         return ""
-    return f", sent at {iso_text(datetime.fromtimestamp(milliseconds / 1000).astimezone())}"
+    try:
+        return f", sent at {iso_text(datetime.fromtimestamp(milliseconds / 1000, UTC))}"
+    except (OverflowError, ValueError, OSError):  # A producer may say any time.
+        return ""
 
 
 def key_of(message: Message) -> str:
