@@ -58,6 +58,8 @@ class TopicFacts:
     """None: Kafka does not tell."""
     config: Mapping[str, str | None]
     """The configuration that was set for this topic alone. None: it is secret."""
+    is_internal: bool = False
+    """Whether it is one of Kafka's own."""
 
     @property
     def replication(self) -> int:
@@ -79,6 +81,8 @@ def list_topics(bootstrap: str, client_options: Mapping[str, str]) -> list[Topic
 
 def describe_topic(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> TopicFacts:
     """A topic, also one of Kafka's own. Raises BrokerError, and UsageError if there is no such topic."""
+    if not topic:
+        raise UsageError("got an empty name, allowed is that of a topic")
     with admin(bootstrap, client_options, f"describe topic '{topic}'") as client:
         if found := _facts(client, [topic], with_internal=True):
             return found[0]
@@ -124,6 +128,7 @@ def _facts(client: AdminClient, names: Iterable[str], with_internal: bool = Fals
                 for key, entry in sorted(configs.get(name, {}).items())
                 if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
             },
+            topic.is_internal,
         )
         for name, topic in described.items()
     ]

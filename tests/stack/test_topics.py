@@ -104,6 +104,7 @@ def test_a_topic_is_created_described_and_deleted(folder: Path, kafka: str, fail
     assert all([of["leader"]] == of["replicas"] == of["in_sync"] for of in described["partitions"])
     assert described["id"] in answer("topics", "describe", "taps", folder=folder)
     assert "__consumer_offsets" not in answer("topics", "list", folder=folder)
+    assert "got an empty name" in failing.sentence("topics", "describe", "", folder=folder)
 
     assert answer("topics", "delete", "taps", "--yes", "--accept-loss", folder=folder) == "topic 'taps' was deleted\n"
     assert "there is no topic 'taps'" in failing.sentence("topics", "describe", "taps", folder=folder)

@@ -42,6 +42,8 @@ def delete(
 
     kafka, options = reachable_kafka(declared), declared.settings.kafka.options
     found = describe_topic(kafka, topic, options)
+    if found.is_internal:
+        raise UsageError(f"topic '{topic}' is one of Kafka's own, which nobody deletes")
     if not yes:
         many = "an unknown number of" if found.records is None else f"{found.records:,}"
         say(f"topic '{topic}' has {len(found.partitions):,} partition(s) with {many} records, which will be gone")
