@@ -14,6 +14,8 @@ from hourline_core.runtime.jars import fetch_jars
 from hourline_core.runtime.java import find_java
 
 _PEERS = Path(__file__).parent
+WITH_BROKER = "streams"
+"""The jars for Kafka Streams as it runs beside a broker."""
 WITHOUT_BROKER = "streams_test"
 """The jars for Kafka Streams in one process, without a broker."""
 
@@ -81,7 +83,7 @@ def kafka_streams(
     heap: str, commit_milliseconds: int, threads: int, program: str = "HourlyStreams"
 ) -> Iterator[list[str]]:
     """The command line, within the block. The caller adds the address, and what the ``program`` names after it."""
-    with _compiled(program, "streams") as (folder, classes):
+    with _compiled(program, WITH_BROKER) as (folder, classes):
         java = [str(find_java()), "-XX:+UseSerialGC", f"-Xmx{heap}", "-cp", classes, program]
         yield [*java, f"{folder}/state", str(commit_milliseconds), str(threads)]
 
@@ -152,6 +154,17 @@ def join_tables(cases: Sequence[tuple[str, Sequence[TableRow | None]]]) -> list[
     for number, asked, name, key, value in _ask("StreamsTables", WITH_ROCKSDB, lines):
         found[int(number)][int(asked)][name][key] = value
     return [list(one) for one in found]
+
+
+def read_as_table(bootstrap: str, topic: str) -> dict[str, str]:
+    """The newest value of each key in ``topic``, as a KTable of Kafka Streams has it, which reads what is committed. A
+    value is ``null`` if its record is not in the partition in which Kafka Streams looks for its key.
+    """
+    with _compiled("StreamsReader", WITH_BROKER) as (folder, classes):
+        java = [str(find_java()), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "StreamsReader"]
+        command = [*java, f"{folder}/state", bootstrap, topic]
+        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
+    return dict(line.split("\t") for line in answer.split("\n") if line)
 
 
 def _ask(program: str, jar_set: str, cases: Iterable[str]) -> list[list[str]]:

@@ -18,45 +18,20 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 import serving_layer
 from hourline_core.errors import HourlineError, SinkError
-from hourline_core.model import KafkaSettings, Project, Sink
+from hourline_core.model import Project, Sink
 from hourline_core.model.hours import wall_clock
-from hourline_core.model.registry import RegistrySettings
 from hourline_core.runtime.airflow.postgres import Postgres
 from hourline_core.runtime.compacted_topic import ensure_compacted_topic
 from serving_layer.sinks.sender import Sender, sent_file
 from serving_layer.sinks.sent_results import SentResults
 from tests.support.forked import start
-from tests.support.result_rows import KEPT
 from tests.support.schema_registry import SchemaRegistry, serve_registry
 from tests.support.sent_values import key_text
+from tests.support.sent_visits import KILLED, made, send
 from tests.support.sink_topic import in_view, newest_of, read_json, read_topic
 from tests.support.visits import Visit, Visits
 
-KILLED = 9
 COLUMNS = "page, slow, visits, mean_ms, worst, state"
-
-
-def made(folder: Path, kafka: str, registry: str | None = None, **target: Any) -> Visits:
-    """A project with a sink called like its folder."""
-    visits = Visits(folder, drift=True)
-    sink = Sink.model_validate({"name": folder.name, "metric": "loads", **target})
-    settings = KEPT.model_copy(update={"kafka": KafkaSettings(bootstrap=kafka)})
-    if registry:
-        settings = settings.model_copy(update={"registry": RegistrySettings(url=registry)})
-    visits.project = replace(visits.project, settings=settings, sinks={sink.name: sink})
-    visits.start()
-    visits.micro_batch(Visit(0, "a", 5), Visit(0, None, 900), Visit(9, "a", 5), Visit(9, 'ü\n"', 5))
-    return visits
-
-
-def send(project: Project) -> tuple[int, int]:
-    """What `hourline send --drain` does."""
-    (sink,) = project.sinks.values()
-    sender = Sender(project, sink, wall_clock)
-    try:
-        return sender.send_changes(serving_layer.connect(project))
-    finally:
-        sender.close()
 
 
 def send_and_die(project: Project) -> None:
