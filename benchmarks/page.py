@@ -19,6 +19,7 @@ BENCHMARKS = [
     "recompute",
     "lookups",
     "joins",
+    "sinks",
     "decoding",
     "queries",
     "windows",
