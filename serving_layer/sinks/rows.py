@@ -11,8 +11,8 @@ from hourline_core.sql.literals import identifier, literal
 from serving_layer.connection import Connection
 from serving_layer.json_values import value_sql
 
-ROWS_AT_ONCE = 1_000
-"""The number of rows that are handed on at once."""
+ROWS_AT_ONCE = 10_000
+"""The number of rows that are handed on at once. A transaction of Kafka has no more."""
 
 
 class Span(NamedTuple):

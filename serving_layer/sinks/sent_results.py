@@ -59,7 +59,7 @@ class SentResults:
         self, rows: pa.RecordBatchReader, spans: Sequence[Span] | None, kept: Sequence[Span]
     ) -> Iterator[list[Result]]:
         """How ``rows``, all results of the windows that share time with ``spans`` (None: of all windows), differ from
-        what was sent, by time, in lists of up to 1,000. A result that is not among them is gone, unless its window
+        what was sent, by time, in lists of up to 10,000. A result that is not among them is gone, unless its window
         shares time with one of ``kept``.
         """
         self._database.execute("DROP TABLE IF EXISTS _changed")
@@ -82,7 +82,7 @@ class SentResults:
         for batch in found:
             yield [
                 Result(key, (start, end), value, digest)
-                for key, start, end, value, digest in zip(*(one.to_pylist() for one in batch.columns), strict=True)
+                for key, start, end, value, digest in zip(*map(_values, batch.columns), strict=True)
             ]
 
     def keep(self, results: Iterable[Result], revision: int, **noted: Any) -> None:
@@ -168,6 +168,15 @@ class SentResults:
         self._database.register("_given", pa.Table.from_pylist(rows, _SPANS))
         self._database.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM _given")
         self._database.unregister("_given")
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column. Equal times are made once, since that takes longer than sending a result."""
+    if not pa.types.is_timestamp(column.type):
+        return list(column.to_pylist())
+    encoded = column.dictionary_encode()
+    times = encoded.dictionary.to_pylist()
+    return [times[which] for which in encoded.indices.to_pylist()]
 
 
 def _shares(spans: str) -> str:

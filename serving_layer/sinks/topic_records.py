@@ -8,6 +8,7 @@ revision). In another format than JSON, ``hourline-key`` has the key as JSON.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -37,8 +38,7 @@ class Owner:
 
 def headers_of(owner: Owner, result: Result, revision: int) -> list[tuple[str, str | bytes | None]]:
     """The headers of a record."""
-    window = "/".join(moment.isoformat() for moment in result.window)
-    said = {_OWNER: owner.name, _REVISION: str(revision), _WINDOW: window}
+    said = {_OWNER: owner.name, _REVISION: str(revision), _WINDOW: _window_text(result.window)}
     said |= {} if owner.format == _JSON else {_KEY: result.key}
     said |= {} if result.digest is None else {_DIGEST: result.digest}
     return [(name, text.encode()) for name, text in said.items()]
@@ -101,6 +101,11 @@ def read_sent_records(
     finally:
         consumer.close()
     return nexts
+
+
+@lru_cache(1_000)
+def _window_text(window: tuple[datetime, datetime]) -> str:
+    return "/".join(moment.isoformat() for moment in window)
 
 
 def _read(message: Message, topic: str, owner: Owner) -> tuple[Result, int]:
