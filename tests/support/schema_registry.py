@@ -122,6 +122,8 @@ class SchemaRegistry:
         self.fault: Answer | None = None
         self.asked: list[str] = []
         """Each request, such as ``GET /subjects``."""
+        self.has_guids = True
+        """Whether it tells schemas by their GUIDs. Not every registry does."""
         self.url = ""
         self._answering = threading.Event()
         self._answering.set()
@@ -176,7 +178,7 @@ class SchemaRegistry:
             r"GET /subjects/([^/]+)/versions/(latest|\d+)": known.version,
             r"GET /schemas/ids/(\d+)": lambda schema_id: known.schema(int(schema_id)),
             r"GET /schemas/ids/(\d+)/versions": lambda schema_id: known.subjects_of(int(schema_id)),
-            "GET /schemas/guids/([^/]+)": known.by_guid,
+            **({"GET /schemas/guids/([^/]+)": known.by_guid} if self.has_guids else {}),
             "POST /subjects/([^/]+)": known.look_up,
             "POST /subjects/([^/]+)/versions": self._registered,
         }

@@ -11,7 +11,7 @@ from hourline_core.formats.registry.written_schema import WrittenSchema
 from hourline_core.model.registry import RegistryAccess
 
 if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
 _SECONDS_FOR_ANSWER = 10.0
 _MILLISECONDS_BETWEEN_TRIES = 200
@@ -43,7 +43,7 @@ class RegistryClient:
             if isinstance(schema_id, int):
                 found = client.get_schema(schema_id)
                 return self._with_references(client, schema_id, found, tuple(self._subjects_of(client, schema_id)))
-            return self._with_references(client, schema_id, client.get_schema_by_guid(str(schema_id)), ())
+            return self._with_references(client, schema_id, self._by_guid(client, str(schema_id)), ())
 
     def version(self, subject: str, version: int | None = None) -> tuple[int, WrittenSchema]:
         """A version of ``subject``, by default the newest one: its number, and its schema."""
@@ -76,6 +76,18 @@ class RegistryClient:
         """The subjects, each with its versions."""
         with self._asking() as client:
             return [(subject, sorted(client.get_versions(subject))) for subject in sorted(client.get_subjects())]
+
+    def _by_guid(self, client: "SchemaRegistryClient", guid: str) -> "Schema":
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        try:
+            return client.get_schema_by_guid(guid)
+        except SchemaRegistryError as error:
+            if error.http_status_code != 404 or _is_unknown(error):
+                raise
+            # Not every registry has this question. One that has no other either is none.
+            client.get_schema_types()
+            raise NotInRegistryError("this registry has no GUIDs (404)") from None
 
     def _subjects_of(self, client: "SchemaRegistryClient", schema_id: int) -> Iterator[str]:
         """The subjects of a schema, which only say more in a reason."""
@@ -115,12 +127,11 @@ class RegistryClient:
         url = self._access.url
         try:
             yield self._client()
-        except (RegistryAwayError, RegistryForbidsError, RefusedSchemaError):
+        except (NotInRegistryError, RegistryAwayError, RegistryForbidsError, RefusedSchemaError):
             raise
         except SchemaRegistryError as error:
             status, words = error.http_status_code, first_cause([str(error.error_message or "no words")])
-            # Of a URL that is no registry's, the code is another one than 40401 to 40403.
-            if status == 404 and str(error.error_code).startswith("404") and error.error_code != 404:
+            if _is_unknown(error):
                 raise NotInRegistryError(f"{words} ({error.error_code})") from None
             if status in (401, 403):
                 raise RegistryForbidsError(
@@ -158,3 +169,10 @@ class RegistryClient:
                     "in hourline.yaml"
                 ) from None
         return self._made
+
+
+def _is_unknown(error: "SchemaRegistryError") -> bool:
+    """Whether a registry has answered that there is no such schema, subject or version."""
+    # Of a URL that is no registry's, the code is another one than 40401 to 40403.
+    code = error.error_code
+    return bool(error.http_status_code == 404 and str(code).startswith("404") and code != 404)

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+from hourline_core.errors import RegistryForbidsError
 from tests.support.registry_records import (
     ORDER,
     Wire,
@@ -195,3 +196,23 @@ def test_a_value_that_does_not_fit_is_refused_alone(tmp_path: Path) -> None:
             "schema id 1 (subject 'orders-value'): field 'id': got 2147483648, want int",
             {"id": 5},
         ]
+
+
+def test_a_guid_is_not_in_a_registry_that_has_none(tmp_path: Path) -> None:
+    with running_registry(tmp_path) as (registry, access):
+        good = serialize(registry, ORDER, VALUE)
+        by_guid = serialize(registry, ORDER, VALUE, schema_id_serializer=header_schema_id_serializer)
+        registry.has_guids = False
+        assert decode(decoder(access, ORDER), by_guid, good) == [
+            f"schema id {registry.guid(1)} is not in the registry, which answers: this registry has no GUIDs (404)",
+            VALUE,
+        ]
+
+
+def test_an_address_that_knows_neither_guids_nor_anything_else_is_no_registry(tmp_path: Path) -> None:
+    with running_registry(tmp_path) as (registry, access):
+        by_guid = serialize(registry, ORDER, VALUE, schema_id_serializer=header_schema_id_serializer)
+        for error_code in (404, -1):
+            registry.fault = 404, {"error_code": error_code, "message": "Not Found"}
+            with pytest.raises(RegistryForbidsError, match="does not answer as a schema registry"):
+                decode(decoder(access, ORDER), by_guid)
