@@ -40,6 +40,10 @@ def pull(
     try:
         number, schema = client.version(subject, version)
     except NotInRegistryError as error:
+        if error.reference:
+            raise UsageError(
+                f"the schema of '{subject}' refers to '{error.reference}', which is not in the schema registry: {error}"
+            ) from None
         hint = did_you_mean(subject, [name for name, _ in client.subjects()]) if "40401" in str(error) else ""
         raise UsageError(f"the schema registry has no such version of '{subject}': {error}{hint}") from None
     files, declared_as = _as_files(subject, schema)

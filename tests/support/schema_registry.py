@@ -38,6 +38,8 @@ class _Schemas:
     by_id: dict[int, dict[str, Any]] = field(default_factory=dict)
     versions: dict[str, dict[int, int]] = field(default_factory=dict)
     """By subject and version, the id."""
+    deleted: set[tuple[str, int]] = field(default_factory=set)
+    """Subjects with versions that are told only to those who ask for deleted ones, too."""
 
     def register(self, subject: str, declared: Mapping[str, Any]) -> int:
         schema = _content(declared)
@@ -57,13 +59,18 @@ class _Schemas:
             raise _NotFoundError(40403, "Schema not found")
         return self.version(subject, version)
 
-    def of(self, subject: str) -> dict[int, int]:
-        if subject not in self.versions:
+    def of(self, subject: str, with_deleted: bool = False) -> dict[int, int]:
+        versions = {
+            version: schema_id
+            for version, schema_id in self.versions.get(subject, {}).items()
+            if with_deleted or (subject, version) not in self.deleted
+        }
+        if not versions:
             raise _NotFoundError(40401, f"Subject '{subject}' not found.")
-        return self.versions[subject]
+        return versions
 
-    def version(self, subject: str, version: int | str) -> dict[str, Any]:
-        versions = self.of(subject)
+    def version(self, subject: str, version: int | str, with_deleted: bool = False) -> dict[str, Any]:
+        versions = self.of(subject, with_deleted)
         number = max(versions) if version == "latest" else int(version)
         if number not in versions:
             raise _NotFoundError(40402, f"Version {number} not found.")
@@ -86,14 +93,16 @@ class _Schemas:
             {"subject": subject, "version": version}
             for subject, versions in self.versions.items()
             for version, known in versions.items()
-            if known == schema_id
+            if known == schema_id and (subject, version) not in self.deleted
         ]
 
     def described(self, told: dict[str, Any]) -> dict[str, Any]:
         """``told`` with its schema, if that is of Protobuf, as a descriptor."""
         if told.get("schemaType") != "PROTOBUF" or "syntax" not in told["schema"]:
             return told
-        references = [(one["name"], self.version(one["subject"], one["version"])) for one in told.get("references", ())]
+        references = [
+            (one["name"], self.version(one["subject"], one["version"], True)) for one in told.get("references", ())
+        ]
         files = (("", told["schema"]), *((name, schema["schema"]) for name, schema in references))
         main = FileDescriptorSet.FromString(compile_protobuf(files)).file[-1]
         return {**told, "schema": base64.b64encode(main.SerializeToString()).decode()}
@@ -143,6 +152,10 @@ class SchemaRegistry:
         """Know a schema no more."""
         del self._schemas.by_id[schema_id]
 
+    def delete(self, subject: str, version: int) -> None:
+        """Delete a version as registries do at first: who knows of it can still ask for it."""
+        self._schemas.deleted.add((subject, version))
+
     @contextmanager
     def silent(self) -> Iterator[None]:
         """Answer nothing within the block."""
@@ -160,7 +173,7 @@ class SchemaRegistry:
             return 401, {"error_code": 401, "message": "Unauthorized"}
         if self.fault:
             return self.fault
-        for pattern, respond in self._routes().items():
+        for pattern, respond in self._routes("deleted=true" in query.lower()).items():
             if found := re.fullmatch(pattern, f"{method} {path}"):
                 try:
                     told = respond(*map(unquote, found.groups()), *([body] if method == "POST" else []))
@@ -169,13 +182,17 @@ class SchemaRegistry:
                     return 404, {"error_code": error.code, "message": str(error)}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
-    def _routes(self) -> dict[str, Callable[..., Any]]:
+    def _routes(self, with_deleted: bool) -> dict[str, Callable[..., Any]]:
         known = self._schemas
         return {
-            "GET /subjects": lambda: sorted(known.versions),
+            "GET /subjects": lambda: sorted(
+                one for one in known.versions if not all((one, v) in known.deleted for v in known.versions[one])
+            ),
             "GET /schemas/types": lambda: ["JSON", "PROTOBUF", "AVRO"],
             "GET /subjects/([^/]+)/versions": lambda subject: sorted(known.of(subject)),
-            r"GET /subjects/([^/]+)/versions/(latest|\d+)": known.version,
+            r"GET /subjects/([^/]+)/versions/(latest|\d+)": lambda subject, version: known.version(
+                subject, version, with_deleted
+            ),
             r"GET /schemas/ids/(\d+)": lambda schema_id: known.schema(int(schema_id)),
             r"GET /schemas/ids/(\d+)/versions": lambda schema_id: known.subjects_of(int(schema_id)),
             **({"GET /schemas/guids/([^/]+)": known.by_guid} if self.has_guids else {}),

@@ -19,7 +19,13 @@ _MOST_REFERENCES = 1000
 
 
 class NotInRegistryError(Exception):
-    """The registry has no such schema, subject or version. The text is its answer."""
+    """The registry has no such schema, subject or version. The text is its answer. ``reference``: the schema is
+    there, but not what it refers to by this name.
+    """
+
+    def __init__(self, answer: str, reference: str = "") -> None:
+        super().__init__(answer)
+        self.reference = reference
 
 
 class RefusedSchemaError(Exception):
@@ -112,13 +118,24 @@ class RegistryClient:
                     continue
                 if len(references) + len(within) >= _MOST_REFERENCES or one.subject is None or one.version is None:
                     raise ValueError(f"the reference '{name}' cannot be followed")
-                referenced = client.get_version(one.subject, one.version).schema
+                referenced = self._referenced(client, name, one.subject, one.version)
                 follow(referenced, (*within, name))
                 references[name] = referenced.schema_str or ""
 
         if found.schema_type != "JSON":  # Nothing is read by it.
             follow(found, ())
         return WrittenSchema(schema_id, found.schema_type or "AVRO", found.schema_str or "", references, subjects)
+
+    def _referenced(self, client: "SchemaRegistryClient", name: str, subject: str, version: int) -> "Schema":
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        try:
+            # One that was deleted is still what the schema refers to, until it is deleted for good.
+            return client.get_version(subject, version, deleted=True).schema
+        except SchemaRegistryError as error:
+            if _is_unknown(error):
+                raise NotInRegistryError(_answer(error), name) from None
+            raise
 
     @contextmanager
     def _asking(self) -> "Iterator[SchemaRegistryClient]":
@@ -130,9 +147,9 @@ class RegistryClient:
         except (NotInRegistryError, RegistryAwayError, RegistryForbidsError, RefusedSchemaError):
             raise
         except SchemaRegistryError as error:
-            status, words = error.http_status_code, first_cause([str(error.error_message or "no words")])
             if _is_unknown(error):
-                raise NotInRegistryError(f"{words} ({error.error_code})") from None
+                raise NotInRegistryError(_answer(error)) from None
+            status, words = error.http_status_code, _words(error)
             if status in (401, 403):
                 raise RegistryForbidsError(
                     f"the schema registry at {url} does not let this user in ({status}: {words}); check registry.user "
@@ -176,3 +193,11 @@ def _is_unknown(error: "SchemaRegistryError") -> bool:
     # Of a URL that is no registry's, the code is another one than 40401 to 40403.
     code = error.error_code
     return bool(error.http_status_code == 404 and str(code).startswith("404") and code != 404)
+
+
+def _answer(error: "SchemaRegistryError") -> str:
+    return f"{_words(error)} ({error.error_code})"
+
+
+def _words(error: "SchemaRegistryError") -> str:
+    return first_cause([str(error.error_message or "no words")])

@@ -14,6 +14,7 @@ from hourline_core.formats.registry.known_schemas import known_schemas
 from hourline_core.formats.registry.wire_format import NoSchemaIdError, WrittenBy, written_by
 from hourline_core.formats.registry.written_schema import SchemaKind, WrittenSchema
 from hourline_core.formats.typed_columns import TypedColumns
+from hourline_core.model.base import describe
 from hourline_core.model.fields import Field
 from hourline_core.model.registry import RegistryAccess
 
@@ -118,7 +119,8 @@ class RegistryDecoder:
             try:
                 schema = known_schemas(self._access).find(by.schema)
             except NotInRegistryError as error:  # It may know it when it is asked again: ``find`` says when.
-                return f"schema id {by.schema} is not in the registry, which answers: {error}"
+                missing = f": its reference {describe(error.reference)}" if error.reference else ""
+                return f"schema id {by.schema}{missing} is not in the registry, which answers: {error}"
             if len(self._readings) >= _MOST_READINGS:  # Records that are malformed may name any message.
                 self._readings.clear()
             reading = self._readings[by] = self._reading_of(schema, by.message)

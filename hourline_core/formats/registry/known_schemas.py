@@ -29,7 +29,7 @@ _MOST_UNKNOWN = 10_000
 class _Unknown(NamedTuple):
     """There was no schema of an id."""
 
-    answer: str
+    answer: NotInRegistryError
     pause: float
     until: float
     """When it is asked for again, by the clock."""
@@ -59,14 +59,14 @@ class KnownSchemas:
     def _ask(self, schema_id: SchemaId) -> WrittenSchema:
         before = self._unknown.get(schema_id)
         if before and self._clock() < before.until:
-            raise NotInRegistryError(before.answer)
+            raise NotInRegistryError(str(before.answer), before.answer.reference)
         try:
             schema = self._client.schema(schema_id)
         except NotInRegistryError as answer:
             pause = min(before.pause * 2, _LONGEST_PAUSE) if before else _FIRST_PAUSE
             if len(self._unknown) >= _MOST_UNKNOWN:
                 self._unknown.clear()
-            self._unknown[schema_id] = _Unknown(str(answer), pause, self._clock() + pause)
+            self._unknown[schema_id] = _Unknown(answer.with_traceback(None), pause, self._clock() + pause)
             raise
         self._unknown.pop(schema_id, None)
         return schema

@@ -18,6 +18,7 @@ from tests.support.registry_records import (
     Wire,
     decode,
     decoder,
+    forget_memory,
     member,
     prefixed,
     record,
@@ -216,3 +217,28 @@ def test_an_address_that_knows_neither_guids_nor_anything_else_is_no_registry(tm
             registry.fault = 404, {"error_code": error_code, "message": "Not Found"}
             with pytest.raises(RegistryForbidsError, match="does not answer as a schema registry"):
                 decode(decoder(access, ORDER), by_guid)
+
+
+def test_a_reference_is_read_although_it_was_deleted_and_is_named_once_it_is_gone(tmp_path: Path) -> None:
+    item = record("Item", member("price", "double"), namespace="shop")
+    cart, box = (record(name, member("item", "shop.Item"), namespace="shop") for name in ("Cart", "Box"))
+    read = record("Cart", member("item", item), namespace="shop", aliases=["Box"])
+    with running_registry(tmp_path) as (registry, access):
+        registry.register("item", item)
+        reference = [{"name": "shop.Item", "subject": "item", "version": 1}]
+        of_cart, of_box = (
+            prefixed(registry.register(one["name"], one, reference), b"\0\0\0\0\0\0\xf0\x3f") for one in (cart, box)
+        )
+        registry.delete("item", 1)
+        with SchemaRegistryClient({"url": registry.url}) as client:
+            assert client.get_subjects() == ["Box", "Cart"]
+            with pytest.raises(SchemaRegistryError, match="40401"):
+                client.get_version("item", 1)
+        assert decode(decoder(access, read), of_cart) == [{"item": {"price": 1.0}}]
+        registry.forget(1)
+        forget_memory()
+        said = (
+            "schema id 3: its reference 'shop.Item' is not in the registry, which answers: Schema 1 not found (40403)"
+        )
+        assert decode(decoder(access, read), of_box) == [said]
+        assert decode(decoder(access, read), of_box) == [said], "what is remembered says the same"
