@@ -185,6 +185,11 @@ def _set_of(compiled: bytes) -> Any:
     return FileDescriptorSet.FromString(compiled)
 
 
+def files_of(compiled: bytes) -> Iterator[Any]:
+    """The descriptions (FileDescriptorProto) of the files in ``compiled``."""
+    yield from _set_of(compiled).file
+
+
 def descriptor_of(compiled: bytes, message: str) -> Any:
     """Google's descriptor of ``message``, whose full name it is."""
     return descriptor_in(_set_of(compiled), message)

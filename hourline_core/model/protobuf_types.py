@@ -6,7 +6,7 @@ https://protobuf.dev/programming-guides/json/
 
 from typing import Any
 
-from hourline_core.model.protobuf_schema import descriptor_of, is_map, scalar_of
+from hourline_core.model.protobuf_schema import descriptor_of, files_of, is_map, scalar_of
 from hourline_core.model.protobuf_views import MemberView, MessageView, view_alone
 from hourline_core.model.record_types import (
     Array,
@@ -39,13 +39,14 @@ _WRAPPED: dict[str, RecordType] = {
 WRAPPERS = frozenset(_WRAPPED)
 """Messages of one member, ``value``."""
 JSON_VALUES = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
-_OF_GOOGLE: dict[str, RecordType] = {
+OF_GOOGLE: dict[str, RecordType] = {
     **_WRAPPED,
     **dict.fromkeys(JSON_VALUES, JsonValue()),
     "google.protobuf.Timestamp": Timestamp("micros"),
     "google.protobuf.Duration": Duration(),
     "google.protobuf.Any": Opaque("google.protobuf.Any"),
 }
+"""By their full names, messages that Google gives a meaning of their own."""
 _SCALARS: dict[str, Primitive] = {
     "DOUBLE": Primitive("double"),
     "FLOAT": Primitive("float"),
@@ -72,6 +73,30 @@ def record_of_view(view: MessageView) -> Record:
     return record
 
 
+def find_other_than_googles(compiled: bytes) -> str | None:
+    """The full name of a message that has the name, but not the members, of one in ``OF_GOOGLE``. None: none has."""
+    from google.protobuf import any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2
+    from google.protobuf.descriptor_pb2 import DescriptorProto
+
+    own = {}
+    for module in (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2):
+        for name, message in module.DESCRIPTOR.message_types_by_name.items():
+            described = DescriptorProto()
+            message.CopyToProto(described)
+            own[name] = _members(described)
+    for file in files_of(compiled):
+        for message in file.message_type if file.package == "google.protobuf" else ():
+            if own.get(message.name, found := _members(message)) != found:
+                return f"google.protobuf.{message.name}"
+    return None
+
+
+def _members(described: Any) -> list[Any]:
+    """What makes the members of a message, a DescriptorProto, those that they are."""
+    fields = sorted((one.number, one.name, one.label, one.type, one.type_name) for one in described.field)
+    return [fields, *map(_members, described.nested_type)]
+
+
 class _Types:
     """The types of messages. A message may have itself as a part."""
 
@@ -80,8 +105,8 @@ class _Types:
 
     def of_message(self, view: MessageView) -> RecordType:
         name = view.message.full_name
-        if name in _OF_GOOGLE:
-            return _OF_GOOGLE[name]
+        if name in OF_GOOGLE:
+            return OF_GOOGLE[name]
         if view not in self._messages:
             record = self._messages[view] = Record(name)
             record.members = tuple(Member(member.name, self._of_member(member)) for member in view.members)

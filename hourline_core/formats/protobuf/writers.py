@@ -19,7 +19,7 @@ from hourline_core.model.protobuf_schema import (
     find_no_file_name,
     messages_at,
 )
-from hourline_core.model.protobuf_types import record_of
+from hourline_core.model.protobuf_types import OF_GOOGLE, find_other_than_googles, record_of
 from hourline_core.model.protobuf_views import view_as
 
 
@@ -65,6 +65,10 @@ class ProtobufWriters:
             writer = descriptor_of(compiled, names[0])
         except TypeError as error:  # The compiler may know newer editions than the library.
             raise UnreadableError(f"it cannot be read: {first_line(error)}") from None
+        if name := find_other_than_googles(compiled):
+            raise UnreadableError(f"it declares {name} otherwise than Google does")
+        if writer.full_name in OF_GOOGLE:
+            raise UnreadableError(f"got message {writer.full_name}, which Google gives a meaning of its own")
         if _in_file(writer) != _in_file(self._reader):
             raise UnreadableError(f"got message {names[0]}, want message {_in_file(self._reader)}")
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import header_schema_id_serializer, prefix_schema_id_serializer
 from confluent_kafka.schema_registry.serde import SchemaId
+from google.protobuf import struct_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 
@@ -345,3 +346,53 @@ def test_indexes_are_written_as_confluent_does() -> None:
     for indexes, written in (([0], b"\0"), ([1], b"\x02\x02"), ([0, 300], b"\x04\x00\xd8\x04")):
         assert SchemaId("PROTOBUF", 7, None, indexes).id_to_bytes() == b"\0\0\0\0\x07" + written
     assert write(PLACES, "n: 5", "t.M") == message_class(PLACES, "t.M")(n=5).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("schema", "message", "reason"),
+    [
+        (
+            'syntax = "proto3"; package google.protobuf; message Value { int32 n = 1; }',
+            "Value",
+            "it declares google.protobuf.Value otherwise than Google does",
+        ),
+        (
+            'syntax = "proto3"; package google.protobuf; message Timestamp { int64 seconds = 1; int32 nanos = 2; }',
+            "Timestamp",
+            "got message google.protobuf.Timestamp, which Google gives a meaning of its own",
+        ),
+        (
+            'syntax = "proto3"; package google.protobuf; message M { Timestamp at = 2; } message Timestamp { int32 n = 1; }',
+            "M",
+            "it declares google.protobuf.Timestamp otherwise than Google does",
+        ),
+    ],
+)
+def test_a_schema_with_names_of_google_refuses_its_records_alone(
+    tmp_path: Path, schema: str, message: str, reason: str
+) -> None:
+    declared = schema_of(
+        f"message {message} {{ int32 n = 1; google.protobuf.Timestamp at = 2; }}".replace(
+            "google.protobuf.Timestamp at", "string at" if message == "Timestamp" else "google.protobuf.Timestamp at"
+        ),
+        "google/protobuf/timestamp.proto",
+    )
+    with running_registry(tmp_path) as (registry, access):
+        known = registry.register("orders-value", schema, kind="PROTOBUF")
+        good = registry.register("orders-value", declared, kind="PROTOBUF")
+        wires = prefixed(known, b"\0\x08\x05"), prefixed(known, b"\0\x12\x02\x08\x05"), prefixed(good, b"\0\x08\x05")
+        *refused, read = decode(decoder(access, declared, message=f"t.{message}"), *wires)
+        assert refused == [f"{OF_ONE}: {reason}"] * 2
+        assert read["n"] == 5
+
+
+def test_a_file_of_google_may_be_a_reference(tmp_path: Path) -> None:
+    """Some producers register these files, too."""
+    schema = schema_of("message M { google.protobuf.Struct s = 1; }", "google/protobuf/struct.proto")
+    text = base64.b64encode(struct_pb2.DESCRIPTOR.serialized_pb).decode()
+    with running_registry(tmp_path) as (registry, access):
+        registry.register("struct", text, kind="PROTOBUF")
+        named = [{"name": "google/protobuf/struct.proto", "subject": "struct", "version": 1}]
+        known = registry.register("orders-value", schema, named, kind="PROTOBUF")
+        (got,) = decode(decoder(access, schema), prefixed(known, b"\0\x0a\0"))
+        assert got == {"s": "{}"}
