@@ -30,7 +30,9 @@ _MISTAKE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):\d+: (?!warning)(?P<what
 _IMPORT = re.compile(r"""\bimport\b\s*(?:(?:public|weak|option)\b\s*)?(["'])(?P<name>[^"'\n]+)\1\s*;""")
 _FAULT = "Traceback (most recent call last):\n"
 """What Python says of itself, and the compiler never of a schema."""
-_FILE_NAME = re.compile(r"(?!\.)[\w. +-]{1,100}(/(?!\.)[\w. +-]{1,100}){0,20}")
+_FILE_NAME = re.compile(r"(?!\.)[\w. +-]+(/(?!\.)[\w. +-]+){0,20}")
+_LONGEST_FILE_NAME = 255
+"""In bytes. File systems take so many for a part of a path, and more for a path."""
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.S)
 
 
@@ -103,6 +105,8 @@ def find_no_file_name(names: Collection[str], others: Collection[str] = ()) -> s
     for name in names:
         is_folder = any(other.startswith(f"{name}/") or name.startswith(f"{other}/") for other in (*names, *others))
         if is_folder or name == _IN_DECLARATION or not _FILE_NAME.fullmatch(name):
+            return name
+        if len(name.encode()) > _LONGEST_FILE_NAME:
             return name
     return None
 

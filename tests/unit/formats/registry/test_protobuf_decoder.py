@@ -260,7 +260,7 @@ def test_a_file_that_registries_know_by_themselves_is_that_of_the_declaration(tm
         *(
             (schema_of("message M { }"), "PROTOBUF", dict.fromkeys(names, ""), "got a reference '")
             for names in (
-                ["../a.proto"], ["/a.proto"], ["a/../../b"], ["a\x00"], ["a", "a/b"], ["a" * 101], ["the declaration.proto"]
+                ["../a.proto"], ["/a.proto"], ["a/../../b"], ["a\x00"], ["a", "a/b"], ["a" * 256], ["ü" * 128], ["the declaration.proto"]
             )
         ),
         ('syntax = "proto3"; // \ud800', "PROTOBUF", {}, "it is not valid: got half a character of UTF-16"),
