@@ -20,7 +20,7 @@ from hourline_core.formats.typed_columns import RecordConversion, TypedColumns
 from hourline_core.model.fields import Field
 from hourline_core.model.protobuf_schema import descriptor_of
 from hourline_core.model.protobuf_types import record_of_view
-from hourline_core.model.protobuf_views import MessageView, view_alone
+from hourline_core.model.protobuf_views import MemberView, MessageView, view_alone
 
 _AT_ONCE = 256
 """The number of records that Google's library parses in one call, which is faster than as many calls. If one of them is
@@ -52,6 +52,9 @@ class ProtobufRecords:
             for member in view_alone(self._descriptor).members
             if member.field.number not in read and member.field.message_type
         ]
+        # What the schema of the source requires has to be there, also if the source has no field for it.
+        unread = [member for member in view.members if member not in wanted]
+        self._checks += [readers.of_column(member) for member in unread if _requires(member, set())]
 
     @property
     def fault(self) -> str | None:
@@ -174,3 +177,11 @@ def _has_required(message: Any, seen: set[str]) -> bool:
         field.is_required or (field.message_type and _has_required(field.message_type, seen))
         for field in message.fields
     )
+
+
+def _requires(member: MemberView, seen: set[MessageView]) -> bool:
+    """Whether the schema of the source requires ``member`` or a part of it."""
+    if member.is_required or member.message is None or member.message in seen:
+        return member.is_required
+    seen.add(member.message)
+    return any(_requires(part, seen) for part in member.message.members)

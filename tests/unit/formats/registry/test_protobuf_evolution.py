@@ -138,6 +138,29 @@ def test_what_one_of_both_schemas_requires_has_to_be_there(tmp_path: Path) -> No
         ]
 
 
+def test_what_the_schema_of_the_source_requires_has_to_be_there_also_if_it_is_no_field(tmp_path: Path) -> None:
+    optional, required = (
+        schema_of(
+            f"message M {{ {label} int32 n = 1; optional I i = 2; optional int32 a = 3; optional M m = 4; }} "
+            f"message I {{ {label} int32 k = 1; }}",
+            syntax="proto2",
+        )
+        for label in ("optional", "required")
+    )
+    with running_registry(tmp_path) as (registry, access):
+        known = registry.register("orders-value", optional, kind="PROTOBUF")
+        values = ("a: 1", "n: 0 a: 1", "n: 0 i { } a: 1", "n: 0 i { k: 0 } a: 1", "n: 0 m { i { } }")
+        wires = [prefixed(known, b"\0" + write(optional, value)) for value in values]
+        said = "schema id 1 (subject 'orders-value'): invalid Protobuf in '{}': got nothing, and it is required"
+        assert decode(decoder(access, required, {"a": Field(type="int")}), *wires) == [
+            said.format("n"),
+            {"a": 1},
+            said.format("i.k"),
+            {"a": 1},
+            said.format("m.n"),
+        ]
+
+
 def test_of_two_defaults_that_of_the_schema_counts_that_has_written_the_record(tmp_path: Path) -> None:
     writer, reader = (
         schema_of(f"message M {{ optional int32 n = 1 [default = {n}]; {more} }}", syntax="proto2")
