@@ -5,7 +5,6 @@ with the unknown ones. So each message is looked at for these, also those that a
 """
 
 from dataclasses import replace
-from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -36,18 +35,13 @@ _BOUNDS = {
 """Whole numbers that are read as wider ones."""
 
 
-@cache
-def _is_of_proto3(file: Any) -> bool:
-    described = FileDescriptorProto()
-    file.CopyToProto(described)
-    return bool(described.syntax == "proto3")
-
-
 class Readers:
     """Readers by views of the messages of a schema, for messages of the class that ``wide_classes`` gives."""
 
     def __init__(self) -> None:
         self._messages: dict[MessageView, Read] = {}
+        self._of_proto3: dict[Any, bool] = {}
+        """By the descriptors of files. Each keeps all of its schema, so no longer than these readers."""
 
     def of_column(self, member: MemberView) -> ReadColumn:
         """Reads ``member`` of many messages."""
@@ -95,7 +89,14 @@ class Readers:
         if kind in _BOUNDS:
             return _within(*_BOUNDS[kind], kind.lower())
         # Google's library looks for invalid UTF-8 in texts of proto3, and elsewhere by options of the file.
-        return _text if kind == "STRING" and not _is_of_proto3(field.file) else _plain
+        return _text if kind == "STRING" and not self._is_of_proto3(field.file) else _plain
+
+    def _is_of_proto3(self, file: Any) -> bool:
+        if file not in self._of_proto3:
+            described = FileDescriptorProto()
+            file.CopyToProto(described)
+            self._of_proto3[file] = described.syntax == "proto3"
+        return self._of_proto3[file]
 
     def _of_map(self, member: MemberView) -> Read:
         read_key = self._of_scalar(member.field.message_type.fields_by_name["key"])

@@ -6,6 +6,7 @@ from typing import Any
 from hourline_core.errors import SetupError, first_line
 from hourline_core.formats.protobuf.decoder import ProtobufRecords
 from hourline_core.formats.registry.decoder import UnreadableError
+from hourline_core.formats.registry.wire_format import SchemaId
 from hourline_core.formats.registry.written_schema import SchemaKind, WrittenSchema
 from hourline_core.formats.typed_columns import RecordConversion
 from hourline_core.model.base import describe
@@ -22,6 +23,8 @@ from hourline_core.model.protobuf_schema import (
 from hourline_core.model.protobuf_types import OF_GOOGLE, find_other_than_googles, record_of
 from hourline_core.model.protobuf_views import view_as
 
+_MOST_FAULTS = 1000
+
 
 class ProtobufWriters:
     """Makes decoders of records with ``fields``, whose source declares the message with the full name ``message`` of
@@ -35,6 +38,8 @@ class ProtobufWriters:
         self._made_of = files, compiled, message, dict(fields)
         self._files, self._compiled, self._message, self._fields = self._made_of
         self._reader = descriptor_of(compiled, message)
+        self._faults: dict[SchemaId, str] = {}
+        """Why schemas do not compile. Malformed records may name each message of such a one."""
 
     def __reduce__(self) -> tuple[type["ProtobufWriters"], tuple[SchemaFiles, bytes, str, dict[str, Field]]]:
         return ProtobufWriters, self._made_of
@@ -47,12 +52,7 @@ class ProtobufWriters:
 
     def decoder_of(self, schema: WrittenSchema, message: tuple[int, ...]) -> ProtobufRecords:
         """See ``Writers``. A message of another name is another thing, whatever its members are called."""
-        try:
-            compiled = compile_protobuf(self._files_of(schema), "")
-        except ProtobufCompilerError as error:
-            raise SetupError(str(error)) from None
-        except ProtobufSchemaError as error:
-            raise UnreadableError(f"it is not valid: {error}") from None
+        compiled = self._compiled_of(schema)
         place = f"message {', '.join(map(str, message))}"
         names = messages_at(compiled, message)
         if not names:
@@ -75,6 +75,20 @@ class ProtobufWriters:
             return ProtobufRecords(compiled, view_as(writer, self._reader), self._fields)
         except RecursionError:
             raise UnreadableError("it has too many messages that are parts of each other") from None
+
+    def _compiled_of(self, schema: WrittenSchema) -> bytes:
+        if known := self._faults.get(schema.id):
+            raise UnreadableError(known)
+        try:
+            return compile_protobuf(self._files_of(schema), "")
+        except ProtobufCompilerError as error:
+            raise SetupError(str(error)) from None
+        except ProtobufSchemaError as error:
+            fault = f"it is not valid: {error}"
+            if len(self._faults) >= _MOST_FAULTS:
+                self._faults.clear()
+            self._faults[schema.id] = fault
+            raise UnreadableError(fault) from None
 
     def _files_of(self, schema: WrittenSchema) -> SchemaFiles:
         """``schema`` with what it imports. Registries know some files of Google's and Confluent's by themselves, so the

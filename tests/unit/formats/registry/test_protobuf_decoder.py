@@ -1,6 +1,7 @@
 """Records in Protobuf are decoded by the schema and the message that they name, as confluent-kafka's serializer does."""
 
 import base64
+import gc
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from confluent_kafka.schema_registry import header_schema_id_serializer, prefix_
 from confluent_kafka.schema_registry.serde import SchemaId
 from google.protobuf import struct_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from hourline_core.errors import RegistryAwayError, SetupError
@@ -323,6 +325,30 @@ def test_a_schema_is_asked_for_and_compiled_once(tmp_path: Path, monkeypatch: py
         assert len(reading._readings) <= 3, "what malformed records name is not kept for ever"
 
 
+def test_a_schema_that_does_not_compile_is_compiled_once_for_all_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+
+    def compile_counted(files: Any, folder: str) -> bytes:
+        compiled.append(files[0][1])
+        return compile_protobuf(files, folder)
+
+    monkeypatch.setattr(writers, "compile_protobuf", compile_counted)
+    monkeypatch.setattr(writers, "_MOST_FAULTS", 2)
+    with running_registry(tmp_path) as (registry, access):
+        first, second, third = (f'syntax = "proto3"; message {name}' for name in "ABC")
+        for text in (first, second, third):
+            registry.register("orders-value", text, kind="PROTOBUF")
+        reading = decoder(access, PLACES)
+        for known in (1, 1, 2, 1, 3, 1):
+            reasons = decode(reading, *(prefixed(known, bytes([2, 2 * index])) for index in range(3)))
+            assert len(set(reasons)) == 1
+            assert "it is not valid: got no schema of Protobuf" in reasons[0]
+            reading._readings.clear()
+        assert compiled == [first, second, third, first], "not all are remembered"
+
+
 @pytest.mark.parametrize("code", [-9, 1])
 def test_no_record_is_refused_because_the_compiler_does_not_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
@@ -396,3 +422,19 @@ def test_a_file_of_google_may_be_a_reference(tmp_path: Path) -> None:
         known = registry.register("orders-value", schema, named, kind="PROTOBUF")
         (got,) = decode(decoder(access, schema), prefixed(known, b"\0\x0a\0"))
         assert got == {"s": "{}"}
+
+
+def test_decoders_that_are_discarded_keep_no_schema(tmp_path: Path) -> None:
+    def count_pools() -> int:
+        gc.collect()
+        return sum(type(one) is kind for one in gc.get_objects())
+
+    schema, kind = schema_of("message M { string s = 1; }"), type(DescriptorPool())
+    with running_registry(tmp_path) as (registry, access):
+        wire = prefixed(registry.register("orders-value", schema, kind="PROTOBUF"), b"\0\x0a\x01x")
+        assert decode(decoder(access, schema), wire) == [{"s": "x"}]
+        before = count_pools()
+        assert before > 0
+        for _ in range(5):
+            assert decode(decoder(access, schema), wire) == [{"s": "x"}]
+        assert count_pools() == before
