@@ -189,7 +189,7 @@ class SchemaRegistry:
                 one for one in known.versions if not all((one, v) in known.deleted for v in known.versions[one])
             ),
             "GET /schemas/types": lambda: ["JSON", "PROTOBUF", "AVRO"],
-            "GET /subjects/([^/]+)/versions": lambda subject: sorted(known.of(subject)),
+            "GET /subjects/([^/]+)/versions": lambda subject: sorted(known.of(subject, with_deleted)),
             r"GET /subjects/([^/]+)/versions/(latest|\d+)": lambda subject, version: known.version(
                 subject, version, with_deleted
             ),

@@ -81,7 +81,18 @@ class RegistryClient:
     def subjects(self) -> list[tuple[str, list[int]]]:
         """The subjects, each with its versions."""
         with self._asking() as client:
-            return [(subject, sorted(client.get_versions(subject))) for subject in sorted(client.get_subjects())]
+            found = [(subject, self._versions_of(client, subject)) for subject in sorted(client.get_subjects())]
+            return [(subject, versions) for subject, versions in found if versions]
+
+    def _versions_of(self, client: "SchemaRegistryClient", subject: str) -> list[int]:
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        try:
+            return sorted(client.get_versions(subject))
+        except SchemaRegistryError as error:
+            if _is_unknown(error):  # It was deleted after the subjects were listed.
+                return []
+            raise
 
     def _by_guid(self, client: "SchemaRegistryClient", guid: str) -> "Schema":
         from confluent_kafka.schema_registry import SchemaRegistryError

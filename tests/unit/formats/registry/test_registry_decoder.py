@@ -13,6 +13,8 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from hourline_core.errors import RegistryForbidsError
+from hourline_core.formats.registry.client import RegistryClient
+from hourline_core.model.registry import RegistryAccess
 from tests.support.registry_records import (
     ORDER,
     Wire,
@@ -25,6 +27,7 @@ from tests.support.registry_records import (
     running_registry,
     serialize,
 )
+from tests.support.schema_registry import Answer, SchemaRegistry, serve_registry
 
 VALUE = {"id": 7, "note": "soon"}
 
@@ -242,3 +245,19 @@ def test_a_reference_is_read_although_it_was_deleted_and_is_named_once_it_is_gon
         )
         assert decode(decoder(access, read), of_box) == [said]
         assert decode(decoder(access, read), of_box) == [said], "what is remembered says the same"
+
+
+def test_a_subject_is_left_out_that_is_deleted_while_subjects_are_listed(tmp_path: Path) -> None:
+    class Deleting(SchemaRegistry):
+        def answer(self, method: str, path: str, *more: Any) -> Answer:
+            told = super().answer(method, path, *more)
+            if path == "/subjects":
+                self.delete("gone", 1)
+            return told
+
+    with serve_registry(Deleting()) as registry:
+        for subject in ("gone", "orders-value"):
+            registry.register(subject, ORDER)
+        access = RegistryAccess(registry.url, str(tmp_path))
+        assert RegistryClient(access).subjects() == [("orders-value", [1])]
+        assert "GET /subjects/gone/versions" in registry.asked
