@@ -120,6 +120,12 @@ def _imported(schema: "WrittenSchema", name: str) -> list[tuple[str, str]]:
     wrong = name if name in schema.references else find_no_file_name((*schema.references, name))
     if wrong:
         raise UsageError(f"{schema}: got a reference '{wrong}', which is no name of a file")
+    for reference, text in schema.references.items():
+        if ";" not in text:
+            raise UsageError(
+                f"{schema}: got a descriptor as its reference '{reference}', allowed is the text of a .proto; copy "
+                "that from its producer"
+            )
     return list(schema.references.items())
 
 

@@ -143,6 +143,7 @@ def test_a_version_is_pulled_by_its_number(registry: SchemaRegistry, folder: Pat
         (["described-value"], 2, "schema id 5 (subject 'described-value'): got a descriptor, allowed is the text of a .proto; copy that from its producer"),
         (["leading-value"], 2, "schema id 6 (subject 'leading-value'): got a reference '../orders.proto', which is no name of a file"),
         (["itself-value"], 2, "schema id 7 (subject 'itself-value'): got a reference 'itself-value.proto', which is no name of a file"),
+        (["referring-value"], 2, "schema id 8 (subject 'referring-value'): got a descriptor as its reference 'a.proto', allowed is the text of a .proto; copy that from its producer"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_pulled_is_one_sentence(
@@ -153,7 +154,7 @@ def test_what_cannot_be_pulled_is_one_sentence(
     registry.register("json-value", {"type": "object"}, kind="JSON")
     registry.register("other-value", "<schema/>", kind="XML")
     registry.register("described-value", "EgF0", kind="PROTOBUF")
-    for subject, name in (("leading", "../orders.proto"), ("itself", "itself-value.proto")):
+    for subject, name in (("leading", "../orders.proto"), ("itself", "itself-value.proto"), ("referring", "a.proto")):
         named = [{"name": name, "subject": "described-value", "version": 1}]
         registry.register(f"{subject}-value", 'syntax = "proto3";', named, kind="PROTOBUF")
     assert failing.sentence("schemas", "pull", *arguments, folder=folder, status=status) == said
