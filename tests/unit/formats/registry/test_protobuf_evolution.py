@@ -131,8 +131,11 @@ def test_what_one_of_both_schemas_requires_has_to_be_there(tmp_path: Path) -> No
     with running_registry(tmp_path / "lacking") as (registry, access):
         known = registry.register("orders-value", lacking, kind="PROTOBUF")
         wires = [prefixed(known, b"\0" + write(lacking, value)) for value in ("", "i { }")]
-        assert decode(decoder(access, required), *wires) == [said.format("n")] * 2
-        assert decode(decoder(access, required, {"i": Field(type="struct<k: int>")}), *wires) == [
+        inner = {"i": Field(type="struct<k: int>")}
+        for fields in (None, inner):
+            assert decode(decoder(access, required, fields), *wires) == [said.format("n")] * 2
+        within = required.replace("required int32 n", "optional int32 n")
+        assert decode(decoder(access, within, inner), *wires) == [
             {"i": None},
             said.format("i.k"),
         ]
