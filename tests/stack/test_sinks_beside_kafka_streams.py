@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 import serving_layer
 from benchmarks.peers.streams import WITH_BROKER, read_as_table
 from hourline_core.model import Project
@@ -16,6 +18,8 @@ from tests.support.sink_topic import in_view, newest_of, read_json, read_topic
 from tests.support.visits import Visit
 
 TOPIC = "ktable-sink"
+
+pytestmark = pytest.mark.long
 
 
 def send_and_die(project: Project) -> None:
