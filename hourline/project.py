@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,8 +58,8 @@ class Recomputed:
 class Project(DeclaredProject):
     """A project. ``load_project`` gives it.
 
-    Each method runs a command, prints its lines on standard error, and returns when it has ended. It raises
-    DeclarationError if the declarations have mistakes, UsageError for a wrong argument, and CommandError otherwise.
+    Each method but ``query`` runs a command in the environment of this process, prints its lines on standard error, and
+    returns when it has ended. It raises UsageError for a wrong argument, and CommandError if the command fails.
     """
 
     def check(self, say: Say = _print_line) -> None:
@@ -92,7 +92,7 @@ class Project(DeclaredProject):
         """Recompute, audit and publish the hours from ``start`` to ``end`` (aware, on the hour, the end is exclusive),
         or those that `hourline plan` lists. Hours that did not pass their audit raise nothing.
         """
-        times = [hour_text(moment) if moment else None for moment in (start, end)]
+        times = [None if moment is None else _hour(moment) for moment in (start, end)]
         with tempfile.TemporaryDirectory() as folder:
             results = Path(folder) / "results.json"
             command = ["recompute", "--results", str(results)]
@@ -136,12 +136,21 @@ class Project(DeclaredProject):
         return made
 
 
+def _hour(moment: datetime) -> str:
+    if moment.tzinfo is None or moment.astimezone(UTC) != moment.astimezone(UTC).replace(
+        minute=0, second=0, microsecond=0
+    ):
+        raise UsageError(f"got {moment.isoformat()}, allowed is an hour with its offset from UTC, on the hour")
+    return hour_text(moment.astimezone(UTC))
+
+
 def load_project(
     root: str | Path, environ: Mapping[str, str] = os.environ, workspace: str | Path | None = None
 ) -> Project:
     """Read the declarations below ``root``: `hourline.yaml` and the files beside it. No Python of the project runs.
 
+    ``environ`` has the variables for these declarations. Commands read them again, in the environment of this process.
     ``workspace`` overrides the setting, and is relative to the working directory. Raises UsageError when ``root`` is
     no project. Raises DeclarationError with all mistakes, one per line.
     """
-    return Project._of(load_declarations(Path(root), environ, Path(workspace) if workspace else None))
+    return Project._of(load_declarations(Path(root).absolute(), environ, Path(workspace) if workspace else None))

@@ -42,4 +42,5 @@ def run_command(arguments: Sequence[str], folder: Path, workspace: Path, say: Ca
 
 def _command(arguments: Sequence[str], folder: Path, workspace: Path) -> list[str]:
     project = ("--project", str(folder), "--workspace", str(workspace))
-    return [sys.executable, "-m", "hourline", *arguments, *project]
+    # Without -P, a file of the project could take the place of a module.
+    return [sys.executable, "-P", "-m", "hourline", *arguments, *project]

@@ -6,6 +6,8 @@ import pyarrow as pa
 
 from hourline_core.sql.literals import literal
 
+_MOST_DIGITS = 38
+
 
 def value_sql(value: str, kind: pa.DataType, integers_as_text: bool = False, depth: int = 0) -> str:
     """SQL for what the expression ``value`` of the type ``kind`` is in JSON, at every depth."""
@@ -20,6 +22,10 @@ def value_sql(value: str, kind: pa.DataType, integers_as_text: bool = False, dep
         sql = f"CASE WHEN isfinite({value}) THEN {value} END"
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         sql = f"to_base64({value})"
+    elif pa.types.is_decimal(kind) and kind.precision == kind.scale and not integers_as_text:
+        # DuckDB writes `.5`, which is no JSON. There is no wider decimal than one of 38 digits, which becomes a text.
+        wider = f"DECIMAL({kind.precision + 1},{kind.scale})" if kind.precision < _MOST_DIGITS else "VARCHAR"
+        sql = f"CAST({value} AS {wider})"
     elif integers_as_text and (pa.types.is_int64(kind) or pa.types.is_uint64(kind) or pa.types.is_decimal(kind)):
         sql = f"{value}::VARCHAR"
     return sql

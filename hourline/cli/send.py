@@ -19,6 +19,7 @@ def send(
         bool, typer.Option("--drain", help="Stop when everything that differs now has been sent.")
     ] = False,
     ready_file: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    announced: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Send changed results to the sinks until Ctrl-C. `hourline up` does so in the background. While one process sends,
     another is refused.
@@ -28,7 +29,6 @@ def send(
         raise UsageError("this project has no sink: a file in sinks/ declares one")
     from hourline_core.runtime.background import announce
     from hourline_core.runtime.lease import lease
-    from hourline_core.runtime.sink_state import running_sinks
     from serving_layer.sinks.run import drain_sinks, run_sinks
 
     with ExitStack() as held:
@@ -42,7 +42,7 @@ def send(
         def on_ready() -> None:
             note(f"{declared.name}: sending to {', '.join(declared.sinks)}; Ctrl-C stops")
             if ready_file:
-                announce(ready_file, running_sinks(declared))
+                announce(ready_file, announced)
 
         run_sinks(declared, note, stop, on_ready)
     note("stopped")

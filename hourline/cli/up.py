@@ -31,10 +31,11 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
     if accept_loss and not started:
         note("the speed layer already runs, as it was started; `hourline down` first, to accept a loss")
     with interrupt_on_sigterm():
-        if address_of(declared, SINKS) not in (None, running_sinks(declared)):
+        now = running_sinks(declared)
+        if address_of(declared, SINKS) not in (None, now):
             stop(declared, SINKS)  # It has other declarations.
         if declared.sinks:
-            start(declared, SINKS)
+            start(declared, replace(SINKS, command=(*SINKS.command, "--announced", now)))
     topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values() if source.topic))
     if derived := ", ".join(source.name for source in declared.sources.values() if source.is_derived):
         topics += f", and derives {derived}"

@@ -128,6 +128,7 @@ def _launch(project: Project, service: Service) -> str:
 def _command(project: Project, service: Service) -> list[str]:
     return [
         sys.executable,
+        "-P",  # A file in the current folder could take the place of a module.
         "-m",
         "hourline",
         *service.command,

@@ -88,6 +88,9 @@ def _file(workspace: Path, sink: str) -> Path:
 
 def running_sinks(project: Project) -> str:
     """What a process says that sends to the sinks of ``project``. Another text means that it has other declarations."""
-    declared = [project.sinks, project.all_metrics, project.settings.kafka, project.settings.registry]
-    number = hashlib.sha256(repr(declared).encode()).hexdigest()[:12]
+    registry = project.settings.registry
+    declared = [*project.sinks.values(), project.settings.kafka, *([registry] if registry else [])]
+    # Secrets are among them, and are not in the representation of a declaration.
+    texts = [one.model_dump_json() for one in declared] + [repr(project.all_metrics)]
+    number = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
     return f"{', '.join(project.sinks)} ({number})"

@@ -5,6 +5,7 @@ A result is written from its JSON, so that it says the same in all formats. fast
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Context, Decimal
@@ -23,6 +24,7 @@ Schema = dict[str, Any] | list[Any] | str
 _MOMENT = {"type": "long", "logicalType": "timestamp-micros"}
 _DAY = {"type": "int", "logicalType": "date"}
 _EXACT = Context(prec=100)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class AvroRecord:
@@ -36,7 +38,7 @@ class AvroRecord:
 
         fields: list[dict[str, Any]] = [{"name": one, "type": schema} for one, schema in required.items()]
         fields += [
-            {"name": one, "type": ["null", _schema_of(kind, f"{name}_{one}")], "default": None}
+            {"name": one, "type": ["null", _schema_of(kind, f"{name}__{one}")], "default": None}
             for one, kind in members.items()
         ]
         self._members, self._required = dict(members), dict(required)
@@ -46,10 +48,13 @@ class AvroRecord:
     def write(self, text: str) -> bytes:
         """The bytes of a JSON object."""
         given = json.loads(text, parse_float=Decimal)
-        record = {name: _required_value(given[name], schema) for name, schema in self._required.items()}
-        record |= {name: _value(given[name], kind) for name, kind in self._members.items()}
         written = BytesIO()
-        self._write(fo=written, record=record)
+        try:
+            record = {name: _required_value(given[name], schema) for name, schema in self._required.items()}
+            record |= {name: _value(given[name], kind) for name, kind in self._members.items()}
+            self._write(fo=written, record=record)
+        except (ArithmeticError, ValueError) as error:  # Such as a year after 9999.
+            raise SinkError(f"{text[:200]} cannot be written in Avro: {error}; leave `format: avro` out") from None
         return written.getvalue()
 
 
@@ -69,12 +74,16 @@ def _schema_of(kind: pa.DataType, path: str) -> Schema:
     """The schema of values of ``kind`` that are not null."""
     schema: Schema
     if pa.types.is_struct(kind):
-        fields = [{"name": one.name, "type": ["null", _schema_of(one.type, f"{path}_{one.name}")]} for one in kind]
+        if odd := next((one.name for one in kind if not _NAME.fullmatch(one.name)), None):
+            raise SinkError(
+                f"the member '{odd}' of a struct has a name that Avro does not allow; leave `format: avro` out"
+            )
+        fields = [{"name": one.name, "type": ["null", _schema_of(one.type, f"{path}__{one.name}")]} for one in kind]
         schema = {"type": "record", "name": path, "fields": fields}
     elif pa.types.is_map(kind):
-        schema = {"type": "map", "values": ["null", _schema_of(kind.item_type, f"{path}_value")]}
+        schema = {"type": "map", "values": ["null", _schema_of(kind.item_type, f"{path}__value")]}
     elif pa.types.is_nested(kind):
-        schema = {"type": "array", "items": ["null", _schema_of(kind.value_type, f"{path}_item")]}
+        schema = {"type": "array", "items": ["null", _schema_of(kind.value_type, f"{path}__item")]}
     elif pa.types.is_decimal(kind):
         schema = {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     else:

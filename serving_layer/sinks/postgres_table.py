@@ -65,7 +65,7 @@ class PostgresTable:
         self._table = ".".join(map(identifier, name.split(".")))
         self._key = ["window_start", "window_end", *metric.dimensions]
         self._value = [*metric.measures, *SENT_COLUMNS[2:]]
-        self._sweeps = False
+        self._sweeps = self._is_in_use = False
         self._connection: Connection
         with self._explaining():
             self._connection = call_within(_SECONDS, self._place, partial(dbapi.connect, url))
@@ -95,8 +95,9 @@ class PostgresTable:
             self._sweeps = False
 
     def close(self) -> None:
-        """See ``Target``."""
-        self._connection.close()
+        """See ``Target``. A connection that another thread still uses is left to the end of the process."""
+        if not self._is_in_use:
+            self._connection.close()
 
     def _find_table(self, columns: pa.Schema) -> int:
         """The number that PostgreSQL gives the table, which is created if it is missing."""
@@ -151,7 +152,14 @@ class PostgresTable:
 
     def _within(self, call: Callable[[], _Of]) -> _Of:
         # A server that hangs ends no statement, while its host answers.
-        return call_within(_SECONDS, self._place, call)
+        self._is_in_use = True
+        return call_within(_SECONDS, self._place, partial(self._releasing, call))
+
+    def _releasing(self, call: Callable[[], _Of]) -> _Of:
+        try:
+            return call()
+        finally:
+            self._is_in_use = False
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:

@@ -76,9 +76,10 @@ class RunningSink:
 
     @property
     def pause(self) -> float:
-        """The seconds until the next try: what ``emit`` says, or longer after a failure."""
-        interval = self.sink.interval.total_seconds()
-        return max(interval, _PAUSES[min(self._failures, len(_PAUSES)) - 1]) if self._failures else interval
+        """The seconds until the next try: what ``emit`` says, or up to 30 after a failure."""
+        if self._failures:
+            return _PAUSES[min(self._failures, len(_PAUSES)) - 1]
+        return self.sink.interval.total_seconds()
 
     @property
     def has_failed(self) -> bool:

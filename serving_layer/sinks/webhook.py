@@ -76,7 +76,7 @@ class WebhookTarget:
     def _refused(self, result: Result, answer: "httpx.Response") -> SinkError:
         return SinkError(
             f"{self._sink.place} did not take the result {result.key}, allowed is an answer of 2xx: it answered "
-            f"{answer.status_code} ({self._without_secrets(answer.text[:200] or answer.reason_phrase)})"
+            f"{answer.status_code} ({self._without_secrets(answer.text or answer.reason_phrase)[:200]})"
         )
 
     def _without_secrets(self, words: str) -> str:

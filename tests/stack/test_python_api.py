@@ -18,6 +18,7 @@ pytestmark = pytest.mark.heavy
 def test_a_project_is_run_from_python(tmp_path: Path) -> None:
     folder = tmp_path / "shop"
     initialise(folder)
+    (folder / "random.py").write_text("raise SystemExit('this is no module of Hourline')")
     project = load_project(folder)
     lines: list[str] = []
     project.up(say=lines.append)
@@ -35,6 +36,10 @@ def test_a_project_is_run_from_python(tmp_path: Path) -> None:
         done = project.recompute(metrics=["views_by_page"], say=lines.append)
         hours = [datetime(2026, 3, 2, hour, tzinfo=UTC) for hour in range(8, 12)]
         assert (done.hours, done.published, done.blocked) == (4, {"views_by_page": hours}, {})
+        with pytest.raises(UsageError, match="got 2026-03-02T08:00:30"):
+            project.recompute(hours[0].replace(second=30), hours[1])
+        with pytest.raises(UsageError, match="allowed is an hour with its offset from UTC"):
+            project.recompute(hours[0].replace(tzinfo=None), hours[1])
         again = project.recompute(hours[0], hours[1], say=lines.append)
         assert (again.hours, set(again.published)) == (1, {"views_by_page", "load_by_country"})
         states = "SELECT state FROM views_by_page GROUP BY state ORDER BY state"

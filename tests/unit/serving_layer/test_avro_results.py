@@ -3,6 +3,7 @@
 import json
 import math
 from datetime import UTC, date
+from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
@@ -22,6 +23,8 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
     "huge": (pa.decimal128(38, 0), st.decimals(min_value=-(10**37), max_value=10**37, places=0)),
     "price": (pa.decimal128(20, 4), st.decimals(min_value=-(10**15), max_value=10**15, places=4)),
+    "share": (pa.decimal128(18, 18), st.decimals(min_value=Decimal("-0.9"), max_value=Decimal("0.9"), places=18)),
+    "digits": (pa.decimal128(38, 38), st.decimals(min_value=Decimal("-0.9"), max_value=Decimal("0.9"), places=25)),
     "double": (pa.float64(), st.floats(allow_nan=False, allow_infinity=False)),
     "text": (pa.string(), st.text(st.characters(codec="utf-8"), max_size=9)),
     "moment": (
@@ -73,6 +76,20 @@ def test_the_schema_is_one_of_avro_with_nulls_and_defaults() -> None:
         {"name": "amount", "type": ["null", decimal], "default": None},
     ]
     assert record.write('{"amount":1.5,"revision":7}') == b"\x0e\x02\x04\x00\x96"
+
+
+def test_names_of_structs_in_structs_do_not_meet() -> None:
+    inner = pa.struct({"c": pa.int64()})
+    record = AvroRecord("Key", {"a": pa.struct({"b": inner}), "a_b": inner}, {})
+    assert fastavro.parse_schema(record.schema)
+    with pytest.raises(SinkError, match="the member 'user-id' of a struct has a name that Avro"):
+        AvroRecord("Key", {"a": pa.struct({"user-id": pa.int64()})}, {})
+
+
+def test_what_avro_cannot_hold_is_one_sentence() -> None:
+    record = AvroRecord("Key", {"day": pa.date32()}, {})
+    with pytest.raises(SinkError, match=r'{"day":"10000-01-01"} cannot be written in Avro: '):
+        record.write('{"day":"10000-01-01"}')
 
 
 def test_a_type_without_a_schema_is_refused() -> None:
