@@ -21,14 +21,16 @@ class Ended(NamedTuple):
     """Its error in one sentence, or a line for each mistake of a declaration. Empty: it has told none."""
 
 
-def run_command(arguments: Sequence[str], folder: Path, workspace: Path, say: Callable[[str], None]) -> Ended:
+def run_command(
+    arguments: Sequence[str], folder: Path, workspace: Path, say: Callable[[str], None], cwd: Path | None = None
+) -> Ended:
     """Run a command of ``hourline`` on the project in ``folder``. ``say`` gets its lines as they come. Raises
     SetupError if it cannot be started.
     """
     reading, writing = os.pipe()
     try:
         # Its watchdog ends the command and its Java when this process ends, even by kill -9.
-        process = Supervised(_command(arguments, folder, workspace), log=writing, cwd=folder)
+        process = Supervised(_command(arguments, folder, workspace), log=writing, cwd=cwd)
     finally:
         os.close(writing)
     with process, os.fdopen(reading, encoding="utf-8", errors="replace") as output:

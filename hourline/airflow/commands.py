@@ -34,7 +34,8 @@ def run_command(settings: Settings, *arguments: str) -> None:
     person must do something first, so that trying again would not help; AirflowException otherwise.
     """
     log.info("hourline %s", shlex.join(arguments))
-    ended = run_in_process(arguments, Path(settings.folder), Path(settings.workspace), log.info)
+    folder = Path(settings.folder)
+    ended = run_in_process(arguments, folder, Path(settings.workspace), log.info, cwd=folder)
     if ended.status not in (0, BLOCKED, FOUND):
         sentence = " ".join(ended.sentence.splitlines()) or "the lines above say why"
         said = f"`hourline {arguments[0]}` ended with status {ended.status}: {sentence}"
