@@ -50,9 +50,9 @@ class Recomputed:
     published: Mapping[str, Sequence[datetime]]
     """By metric, the hours (UTC) that were published."""
     blocked: Mapping[str, Sequence[datetime]]
-    """By metric, the hours (UTC) that did not pass their audit. What was there before is served."""
+    """By metric, the hours (UTC) that did not pass their audit. Their earlier results are served."""
     findings: Sequence[str]
-    """What is found of the sources, in sentences."""
+    """The open findings of the sources, in sentences."""
 
 
 class Project(DeclaredProject):

@@ -28,7 +28,7 @@ def delete(
 ) -> None:
     """Delete a topic with all of its records, for good.
 
-    What is archived of them stays. A topic that a source reads, or that a sink sends to, is refused without
+    Archived records stay. A topic that a source reads, or that a sink sends to, is refused without
     --accept-loss.
     """
     declared = load(project, workspace)
