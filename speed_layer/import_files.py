@@ -6,35 +6,24 @@ progress tells how far a file has been imported. Importing the same file again d
 goes on at the next row.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
 from hourline_core.formats.files.reading import Rows, rows_of
-from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Project, Source
 from hourline_core.model.hours import wall_clock
-from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
 from speed_layer.commit.committer import Finished
 from speed_layer.commit.maintenance import maintain_after
+from speed_layer.files.read_rows import as_records, hash_content, read_chunks, refuse_foreign
 from speed_layer.kafka.record_origin import Origin
 from speed_layer.streams.open_source import open_source
-
-_ROWS_LOOKED_AT = 1000
-_ROWS_OF_CHUNK = 100_000
-_BYTES_OF_CHUNK = 64 << 20
-"""A micro-batch of an import ends when it has reached one of both, or ``max_records_per_batch``."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +79,8 @@ def find_history(
     for name in names:
         file = find_data_file(name, format)
         rows = rows_of(file, null_text)
-        _refuse_foreign(file, rows, source)
-        with file.open() as stream:
-            content = hashlib.file_digest(stream, "sha256").hexdigest()[:32]  # type: ignore[arg-type] # whatever can be read
-        topic_id = f"{FILE}{content}"
+        refuse_foreign(file, rows, source)
+        topic_id = f"{FILE}{hash_content(file)}"
         by_topic_id.setdefault(topic_id, HistoryFile(file, rows, topic_id, _imported(project, source, topic_id)))
     return list(by_topic_id.values())
 
@@ -119,19 +106,20 @@ def import_files(
     done = [Imported(file) for file in files]
     topic_ids = [file.topic_id for file in files]
     reader, committer = open_source(spark, project, source, topic_ids, wall_clock, reads_alone=True)
-    chunks = _chunks(files, min(project.settings.speed.max_records_per_batch, _ROWS_OF_CHUNK))
-    for number, (index, first, rows) in enumerate(chunks):
+    chunks = ((place, chunk) for place, of in enumerate(files) for chunk in read_chunks(of.rows, of.imported, project))
+    for number, (place, chunk) in enumerate(chunks):
         if stopped():
             break
-        origin = Origin({files[index].name: files[index].topic_id}, history=True)
-        records = _records(spark, files[index], first, rows)
-        sequence, ends = reader.source_tables.first_sequence + number, {(files[index].name, 0): first + len(rows)}
+        file = files[place]
+        origin = Origin({file.name: file.topic_id}, history=True)
+        records = as_records(spark, file.name, chunk, is_csv=file.file.format == "csv")
+        sequence, ends = reader.source_tables.first_sequence + number, {(file.name, 0): chunk.end}
         arrived = F.lit(wall_clock().isoformat()).cast("timestamp")
         read = reader.read(reader.tasks.records.apply(records, arrived), origin, ends, sequence)
         assert read, "a chunk has rows"
         finished = committer.commit(read)
         on_finished(finished)
-        done[index] = done[index].plus(finished)
+        done[place] = done[place].plus(finished)
         maintain_after(project, reader.source_tables, number + 1)
     return done
 
@@ -142,63 +130,6 @@ def touched_hours(project: Project, source: Source, files: list[HistoryFile]) ->
     return progress.hours_of([file.topic_id for file in files]) if progress else set()
 
 
-def _refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
-    """Raise UsageError for a file that cannot belong to ``source``, before its rows are archived."""
-    keys = {field.key or name for name, field in source.fields.items()}
-    if rows.columns is not None:
-        if not keys & set(rows.columns):
-            raise UsageError(
-                f"{file} has none of the fields of source '{source.name}' ({', '.join(sorted(keys))}); "
-                f"its columns are {', '.join(rows.columns)}"
-            )
-    elif not any(_is_object(payload) for _, payload in islice(rows, _ROWS_LOOKED_AT)):
-        raise UsageError(
-            f"{file} holds no JSON object in its first lines; if it is CSV, Parquet or Avro, say so, as in --format csv"
-        )
-
-
-def _is_object(payload: bytes) -> bool:
-    try:
-        return isinstance(json.loads(payload), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _imported(project: Project, source: Source, topic_id: str) -> int:
     progress = find_progress(project, source)
     return progress.reading(topic_id).next_offsets.get(0, 0) if progress else 0
-
-
-def _chunks(files: list[HistoryFile], most: int) -> Iterator[tuple[int, int, list[bytes]]]:
-    """The rows to import, in the order of the files: the file's index, the number of the first row, and at most
-    ``most`` rows. This process holds them.
-    """
-    for index, file in enumerate(files):
-        first, chunk, size = file.imported, list[bytes](), 0
-        for _, payload in islice(file.rows, file.imported, None):
-            chunk.append(payload)
-            size += len(payload)
-            if len(chunk) >= most or size >= _BYTES_OF_CHUNK:
-                yield index, first, chunk
-                first, chunk, size = first + len(chunk), [], 0
-        if chunk:
-            yield index, first, chunk
-
-
-def _records(spark: SparkSession, file: HistoryFile, first: int, payloads: list[bytes]) -> DataFrame:
-    """Rows of ``file``, from number ``first`` on, as records of ``read_topics``."""
-    size, entry = len(payloads), pa.struct({"key": pa.string(), "value": pa.binary()})
-    headers = [{"key": CONTENT_TYPE, "value": CSV}] if file.file.format == "csv" else None
-    records = pa.table(
-        {
-            "key": pa.nulls(size, pa.binary()),
-            "value": pa.array(payloads, pa.binary()),
-            "topic": pa.array([file.name] * size, pa.string()),
-            "partition": pa.array([0] * size, pa.int32()),
-            "offset": pa.array(range(first, first + size), pa.int64()),
-            "timestamp": pa.nulls(size, TIMESTAMP),
-            "timestampType": pa.nulls(size, pa.int32()),
-            "headers": pa.array([headers] * size, pa.list_(entry)),
-        }
-    )
-    return spark.createDataFrame(records)

@@ -8,13 +8,15 @@ joins what these folders hold:
 2. ``intake/`` is the work of the tasks: they decode and validate the record, archive its events, and fold them.
 3. ``commit/`` commits the files and tiles of the micro-batch, and then progress.
 
-``streams/`` has Spark read the next micro-batch meanwhile. ``joins/`` joins what other sources have finished.
-``recovery/`` says what is lost, read again or taken over after a fault, and ``reset/`` goes back in topics.
+``streams/`` has Spark read the next micro-batch meanwhile. ``files/`` reads files that arrive. ``joins/`` joins what
+other sources have finished. ``recovery/`` says what is lost, read again or taken over after a fault, and ``reset/``
+goes back in topics.
 """
 
 import shutil
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -44,6 +46,7 @@ from speed_layer.recovery.takeover import TakeoverCheck
 from speed_layer.state import Lifecycle, State
 from speed_layer.streams.environment import StreamEnvironment
 from speed_layer.streams.start_derived import start_derived
+from speed_layer.streams.start_files import start_files
 from speed_layer.streams.start_stream import start_stream
 from speed_layer.streams.stream import GOES_ON, Failures, Stream, failures_of, raise_failure, stop_streams
 
@@ -151,7 +154,7 @@ class SpeedLayer:
             except LostRecordsError:
                 pass  # Kafka has deleted them since they were looked for.
             except (SparkError, SourceError):
-                of_topics = [one for one in sources if not one.is_derived]
+                of_topics = [one for one in sources if one.topic is not None]
                 if stop.is_set() or not any(has_gaps(self._project, one, self._kafka.address) for one in of_topics):
                     raise
         return []
@@ -162,7 +165,7 @@ class SpeedLayer:
 
     def _pass_gaps(self, source: Source) -> None:
         """Go on behind what is gone of the source's topics, if losses are accepted."""
-        skipping = None if source.is_derived else find_gaps(self._project, source, self._kafka.address)
+        skipping = None if source.topic is None else find_gaps(self._project, source, self._kafka.address)
         if skipping is None:
             return
         if not self._accept_loss:
@@ -180,11 +183,7 @@ class SpeedLayer:
         with ExitStack() as running:
             try:
                 for source in sources:
-                    streams.append(
-                        start_derived(self._environment, source, streams)
-                        if source.is_derived
-                        else start_stream(self._environment, source, checkpoints, running)
-                    )
+                    streams.append(self._start(source, streams, checkpoints, running))
                 self._lifecycle.enter(State.RUNNING)
                 failures = self._wait_for_end(streams, sources, stop)
             finally:
@@ -193,6 +192,13 @@ class SpeedLayer:
                 given_up = stop_streams(streams)
         raise_failure(streams, failures, surroundings_of(self._project, self._kafka.address))
         return given_up
+
+    def _start(self, source: Source, streams: list[Stream], checkpoints: Path, running: ExitStack) -> Stream:
+        if source.is_derived:
+            return start_derived(self._environment, source, streams)
+        if source.reads_files:
+            return start_files(self._environment, source)
+        return start_stream(self._environment, source, checkpoints, running)
 
     def _wait_for_end(self, streams: list[Stream], sources: list[Source], stop: threading.Event) -> Failures:
         """Wait until all streams have ended, one has failed, ``stop`` is set, or other ``sources`` can be read. Without

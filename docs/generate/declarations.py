@@ -25,6 +25,7 @@ from hourline_core.model import (
 from hourline_core.model.base import Declaration
 from hourline_core.model.csv_format import CsvFormat
 from hourline_core.model.expressions import Expression
+from hourline_core.model.files import DeltaCommits, Files
 from hourline_core.model.finding_bounds import Bound, ShareBound, SizeBound, SourceFindings, TimeBound
 from hourline_core.model.join import Join, JoinSide, Within
 from hourline_core.model.lookup import LookupColumn
@@ -71,6 +72,8 @@ _TITLES: dict[type[Declaration], str] = {
     TextFormat: "Text",
     ProtobufFormat: "Protobuf",
     JsonFormat: "JSON",
+    Files: "Files",
+    DeltaCommits: "Delta table",
     Join: "Join",
     JoinSide: "Side of a join",
     Within: "Interval of a join",

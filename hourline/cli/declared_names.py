@@ -16,10 +16,15 @@ DeclaredName = Annotated[
 ]
 
 
-def refuse_derived(source: "Source", instead: str) -> None:
-    """Raise UsageError if ``source`` reads no topic. ``instead`` says what to do with one of its inputs."""
+def refuse_without_topic(source: "Source", instead: str) -> None:
+    """Raise UsageError if ``source`` reads no topic. ``instead`` says what to do with one of its inputs, if it is
+    derived.
+    """
     if source.is_derived:
         raise UsageError(f"source '{source.name}' is {source.origin_text}, and has no records of its own: {instead}")
+    if source.reads_files:
+        where = "put the file into the folder" if source.files else "append the rows to the table"
+        raise UsageError(f"source '{source.name}' is {source.origin_text}, and not from a topic: {where}")
 
 
 def find_declared(project: "Project", text: str) -> tuple[Kind, str]:

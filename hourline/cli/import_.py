@@ -8,7 +8,7 @@ import typer
 
 from hourline.cli.backfill_run import run_backfill
 from hourline.cli.chosen_hours import note_pending
-from hourline.cli.declared_names import refuse_derived
+from hourline.cli.declared_names import refuse_without_topic
 from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note, say
 from hourline.cli.progress import progress
@@ -44,7 +44,7 @@ def import_(
     """
     declared = load(project, workspace, makes_workspace=True)
     chosen = declared.sources[require_known("source", source, list(declared.sources))]
-    refuse_derived(chosen, "import the files into an input of it")
+    refuse_without_topic(chosen, "import the files into an input of it")
     from hourline_core.runtime.lease import lease
     from speed_layer.import_files import find_history
 

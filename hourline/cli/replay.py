@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hourline.cli.declared_names import refuse_derived
+from hourline.cli.declared_names import refuse_without_topic
 from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note
 from hourline.exit_status import INTERRUPTED
@@ -59,7 +59,7 @@ def replay(
     """
     declared = load(project, workspace)
     reader = declared.sources[require_known("source", source, list(declared.sources))]
-    refuse_derived(reader, "send the events to an input of it")
+    refuse_without_topic(reader, "send the events to an input of it")
     if not reader.format.is_plain_json:
         of_registry = " that name schemas of a registry" if reader.format.name == "json" else ""
         raise UsageError(

@@ -52,6 +52,11 @@ def reset(
             f"--to is for sources of topics only; source '{name}' is {declared.sources[name].origin_text}, "
             "and all of its events are made anew: leave --to out"
         )
+    if kind == "source" and declared.sources[name].reads_files:
+        raise UsageError(
+            f"source '{name}' is {declared.sources[name].origin_text}, each row of which counts once: there is no "
+            f"position to reset; `hourline recompute` decodes its rows anew if the declaration was changed"
+        )
     target = _target(to or "earliest")
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError(

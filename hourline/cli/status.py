@@ -149,6 +149,11 @@ def _say_source(declared: "Project", source: "SourceStatus") -> None:
         [(source.source, *(getattr(source, name) for name in counts), source.clock)],
         right=names,
     )
+    if source.files:
+        left_out = (
+            f", {source.files.left_out:,} left out, with the bytes of another one" if source.files.left_out else ""
+        )
+        say(f"{source.source}: {source.files.read:,} file(s) read{left_out}")
     if source.rejected:
         say(f"{source.source}: {source.rejected:,} record(s) rejected; {_why_rejected(source)}")
     if quiet := [f"{known.topic}[{known.partition}]" for known in source.partitions if known.idle]:

@@ -9,6 +9,7 @@ from hourline_core.runtime.kafka_absence import KafkaAbsence
 from hourline_core.runtime.registry_absence import RegistryAbsence
 from hourline_core.runtime.sink_state import SinkProblem
 from hourline_core.runtime.speed_end import SpeedEnd
+from hourline_core.runtime.unread_files import HeldFile
 from hourline_core.runtime.unwritten_reports import UnwrittenReports
 
 
@@ -163,6 +164,8 @@ class SourceFacts:
     """By topic, since when (UTC) the speed layer waits for it."""
     registry: RegistryAbsence | None = None
     """What it waits for the schema registry for."""
+    unread_files: tuple[HeldFile, ...] = ()
+    """Those that the running speed layer does not read as they are."""
     waiting: Waiting | None = None
     refused_lookups: tuple[RefusedLookup, ...] = ()
     changed_lookups: tuple[ChangedLookup, ...] = ()

@@ -17,6 +17,7 @@ def find_in_work(facts: SourceFacts, schedule: ScheduleSettings, now: datetime) 
     """What is found of a source's topics, schemas, gaps, recomputes and lookups at ``now`` (UTC)."""
     yield find_gone_topics(facts, now)
     yield find_registry_away(facts, now)
+    yield find_unread_files(facts)
     yield find_gaps(facts)
     yield find_not_recomputed(facts, schedule, now)
     yield find_refused_lookups(facts, now)
@@ -59,6 +60,23 @@ def find_registry_away(facts: SourceFacts, now: datetime) -> Found | None:
         "mend that; the source then goes on by itself. After a change of hourline.yaml: `hourline down` and "
         "`hourline up`",
         {"seconds": (now - away.since).total_seconds()},
+    )
+
+
+def find_unread_files(facts: SourceFacts) -> Found | None:
+    """Files that are not read as they are."""
+    held = sorted(facts.unread_files, key=lambda one: (one.since, one.name))
+    if not held:
+        return None
+    told = listed([f"{one.name}: {one.reason}" for one in held], "; ")
+    return Found(
+        "unread_files",
+        held[0].since,
+        held[-1].since,
+        f"{len(held):,} file(s) or folder(s) that arrived are not read: {told}",
+        "mend what the reasons name: each is looked at again when it changes; or take the file away",
+        {"files": len(held)},
+        held[0].name,
     )
 
 

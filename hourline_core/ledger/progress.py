@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from hourline_core.ledger.files_read import FileRead, files_read_of
 from hourline_core.ledger.last_read import LAST_READ_COLUMNS, LastRead, last_read_of
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.ledger.progress_columns import PROGRESS_SCHEMA
@@ -166,6 +167,11 @@ class Progress:
         there = set(pa.schema(self.table.schema().to_arrow()).names)
         asked = [name for name in LAST_READ_COLUMNS if name in there]
         return last_read_of(_in_order(self.table.to_pyarrow_table(columns=asked)))
+
+    def files_read(self) -> dict[str, FileRead]:
+        """The files that were read as they arrived, by what identifies them, in the order of their first rows."""
+        names = ["sequence", "topic_id", "topic", "offsets"]
+        return files_read_of(_in_order(self.table.to_pyarrow_table(columns=names)))
 
     def total(self, count: str) -> int:
         """The sum of one of the counts of ``RecordCounts`` over all rows."""

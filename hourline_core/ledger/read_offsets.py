@@ -12,7 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 FILE = "file:"
-"""The prefix of the topic id of an imported file, whose rows are its offsets. Other topic ids are Kafka's."""
+"""The prefix of the topic id of a file, whose rows are its offsets. Other topic ids are Kafka's."""
+
+ARRIVED_FILE = f"{FILE}arrived:"
+"""The prefix of the topic id of a file that a source reads as it arrives. Other files are imported history."""
+
+ARRIVALS = f"{FILE}arrived"
+"""The topic id of the partition whose clock all files move that arrive at a source."""
 
 Range = tuple[int, int]
 """Offsets from the first up to the second, which is not included."""

@@ -191,6 +191,11 @@ class SourceFindings(Bounds):
     layer runs.
     """
 
+    unread_files: Told = "fail"
+    """A file, or a commit of a Delta table, is not read as it is: it is damaged, was changed after it was read, or was
+    taken away before. Or its folder is not there. It needs `files` or `delta`, and the running speed layer.
+    """
+
     gap: Told = "fail"
     """Kafka has deleted records before they were read, and nobody has confirmed the gap."""
 

@@ -1,5 +1,5 @@
-"""A source: typed events with an event time and, optionally, a unique id. They come from one or more Kafka topics, or
-are derived from other sources: joined of two, or the rows of one as a table.
+"""A source: typed events with an event time and, optionally, a unique id. They come from one or more Kafka topics, from
+files or a Delta table, or are derived from other sources: joined of two, or the rows of one as a table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from hourline_core.model.expectation import Expectation, ExpectationForm, refuse
 from hourline_core.model.expressions import Expression, column_names, named_column
 from hourline_core.model.field_types import ONLY_NESTED, ArrayType
 from hourline_core.model.fields import Field, FieldForm
+from hourline_core.model.files import DeltaCommits, Files
 from hourline_core.model.finding_bounds import SourceFindings, severity_of
 from hourline_core.model.join import Join
 from hourline_core.model.lookup import Lookup
@@ -37,6 +38,12 @@ _OF_RECORDS = (
     *("earliest", "latest", "ahead", "on_recreate", "partitions", "retention"),
 )
 """The keys that are about records of topics, which a derived source does not read."""
+
+_OF_TOPICS = ("topic", "branch", "format", "key_type", "on_recreate", "partitions", "retention")
+"""The keys that are about topics, which a source of files does not read."""
+
+_OF_FILES = ("files", "delta")
+"""The keys of which a source of files has one."""
 
 DERIVATIONS = ("join", "snapshot", "upsert")
 """The keys of which a derived source has one."""
@@ -69,7 +76,7 @@ class Source(Declaration):
     topic: TopicForm | None = None
     """The Kafka topic of the events. A list names several topics. `{pattern: …}` is a regular expression, and means all
     topics whose whole name matches, also topics that are created later. Hourline creates a named topic if it is
-    missing. Each source has a `topic`, or is a `join`, a `snapshot` or an `upsert`.
+    missing. Each source has a `topic`, reads `files` or a `delta` table, or is a `join`, a `snapshot` or an `upsert`.
     """
 
     join: Join | None = None
@@ -92,6 +99,15 @@ class Source(Declaration):
     the version, such as `payments_event_time`. Keys about records, such as `fields` and `event_time`, are not allowed
     beside it.
     """
+
+    files: Files | None = None
+    """A folder that files arrive in, in place of a `topic`. Each file is read once. Its rows are records, as those of
+    `hourline import`, and the name of the file is their topic. Keys about topics, such as `branch`, are not allowed
+    beside it.
+    """
+
+    delta: DeltaCommits | None = None
+    """A Delta table, in place of a `topic`. Each commit is read once. Otherwise as `files`."""
 
     branch: Expression | None = None
     """The condition, over the declared fields and `record`, under which the source takes a record. `otherwise` takes
@@ -252,6 +268,16 @@ class Source(Declaration):
         return bool(self.derivation)
 
     @property
+    def reads_files(self) -> bool:
+        """Whether its records are rows of files that arrive, or of a Delta table."""
+        return self.files is not None or self.delta is not None
+
+    @property
+    def place(self) -> str | None:
+        """The folder of the files, or of the Delta table. None: it reads none."""
+        return self.files.folder if self.files else self.delta.table if self.delta else None
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         """The names of the sources that a derived one is made of. Empty: it reads topics."""
         if self.join:
@@ -260,7 +286,11 @@ class Source(Declaration):
 
     @property
     def origin_text(self) -> str:
-        """What a derived source is, for messages: ``joined of 'orders' and 'payments'``."""
+        """What a source without topics is, for messages: ``joined of 'orders' and 'payments'``, or ``read from the
+        folder arrivals``.
+        """
+        if self.reads_files:
+            return f"read from the {'folder' if self.files else 'Delta table'} {self.place}"
         inputs = " and ".join(f"'{name}'" for name in self.input_names)
         return f"{'joined' if self.join else self._what} of {inputs}"
 
@@ -349,16 +379,21 @@ class Source(Declaration):
     @model_validator(mode="before")
     @classmethod
     def _refuse_records(cls, value: Any) -> Any:
-        """Refuse the keys that a derived source has not. Its inputs give what these would say: until it is bound, there
-        are stand-ins.
+        """Refuse the keys that a source of files has not, or a derived one. The inputs of the latter give what these
+        would say: until it is bound, there are stand-ins.
         """
         if not isinstance(value, dict):
             return value
-        given = [key for key in DERIVATIONS if value.get(key) is not None]
+        given = [key for key in (*DERIVATIONS, *_OF_FILES) if value.get(key) is not None]
         if not given:
             return value
         if len(given) > 1:
             raise refuse(f"got it beside `{given[0]}`, allowed is one of them", given[1])
+        if given[0] in _OF_FILES:
+            for key in _OF_TOPICS:
+                if value.get(key) is not None:
+                    raise refuse(f"got it beside `{given[0]}`, which reads no topic: leave {key} out", key)
+            return value
         for key in _OF_RECORDS:
             if value.get(key) is not None:
                 raise refuse(
@@ -407,10 +442,10 @@ class Source(Declaration):
 
     @model_validator(mode="after")
     def _check_origin(self) -> Self:
-        if self.topic is None and not self.is_derived:
+        if self.topic is None and not self.is_derived and not self.reads_files:
             raise refuse(
-                "is missing: allowed is the name of a Kafka topic, a `join` of two sources, or a `snapshot` or "
-                "`upsert` of one",
+                "is missing: allowed is the name of a Kafka topic, `files` or a `delta` table, a `join` of two "
+                "sources, or a `snapshot` or `upsert` of one",
                 "topic",
             )
         return self

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import duckdb
 
-from hourline_core.ledger.read_offsets import FILE
+from hourline_core.ledger.read_offsets import ARRIVED_FILE, FILE
 from hourline_core.sql.literals import literal
 from hourline_core.sql.progress import COUNTS
 
@@ -18,7 +18,7 @@ _KEPT = (
 )
 
 NOT_A_FILE = f"NOT starts_with(topic_id, {literal(FILE)})"
-"""The condition that a row is about a topic of Kafka, not about an imported file."""
+"""The condition that a row is about a topic of Kafka, not about a file."""
 
 
 def keep_all_progress(database: duckdb.DuckDBPyConnection) -> None:
@@ -58,6 +58,11 @@ PARTITION_CLOCKS_SQL = """
 TOPICS_SQL = f"""
     SELECT source, topic_id, arg_max(topic, sequence) AS topic FROM all_progress WHERE {NOT_A_FILE} GROUP BY ALL"""
 """A query: source, topic_id, topic of all topics that were read."""
+
+FILES_READ_SQL = f"""
+    SELECT source, count(DISTINCT topic_id) AS files FROM all_progress
+    WHERE starts_with(topic_id, {literal(ARRIVED_FILE)}) GROUP BY source"""
+"""A query: source, files (bigint), the number of files of which rows were read as they arrived. No row: none."""
 
 
 def read_rates_sql(since: datetime) -> str:

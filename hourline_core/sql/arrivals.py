@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from hourline_core.ledger.coverage_rows import NO_CUTOFF
 from hourline_core.ledger.layout import FROM_HOUR, NO_EVENT_REASON
 from hourline_core.ledger.metric_tables import MetricTables
-from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Source
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.hour_states import metric_hours_sql
 from hourline_core.sql.literals import literal
+from hourline_core.sql.progress import IS_IMPORTED
 
 KNOWN_FOR = timedelta(days=28)
 """The time before now by which one knows what is usual."""
@@ -43,7 +43,7 @@ def arrivals_sql(now: datetime) -> str:
     - ``run_first``, ``run_last``, ``run_began``, ``run_rejected``: of those since the last accepted event or duplicate
     - ``silence``: the second longest time between two with events. The longest one may have been an outage
     - ``clock``, ``clock_since``: the source's clock, and since when it stands there
-    - ``read_last``: when the last one finished that was read from Kafka; ``all_rejected``: their rejected records
+    - ``read_last``: when the last one finished that read no imported file; ``all_rejected``: their rejected records
     - ``delay``: how far the clock was behind arrival while it moved (95 % quantile); null if it never moved
     """
     recent = ", ".join(f"coalesce(sum({name}), 0)::BIGINT AS recent_{name}" for name in COUNTS)
@@ -52,7 +52,7 @@ def arrivals_sql(now: datetime) -> str:
             SELECT source, sequence, started, finished, clock, accepted, rejected, duplicates, late,
                    coalesce(taken_by_none, 0) AS taken_by_none,
                    records + coalesce(exploded, 0) - coalesce(not_taken, 0) AS events,
-                   starts_with(coalesce(topic_id, ''), {literal(FILE)}) AS imported
+                   {IS_IMPORTED} AS imported
             FROM all_progress WHERE finished >= {literal(now - KNOWN_FOR)}
         ),
         reading AS MATERIALIZED (FROM batches WHERE events > 0 OR rejected > 0),

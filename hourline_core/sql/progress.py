@@ -8,7 +8,7 @@ counts.
 from datetime import datetime, timedelta
 
 from hourline_core.ledger.layout import FROM_HOUR
-from hourline_core.ledger.read_offsets import FILE
+from hourline_core.ledger.read_offsets import ARRIVED_FILE, FILE
 from hourline_core.model import Source
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import literal
@@ -25,6 +25,12 @@ COUNTS = (
     "empty",
 )
 """The columns with the counts of a micro-batch."""
+
+IS_IMPORTED = (
+    f"starts_with(coalesce(topic_id, ''), {literal(FILE)}) "
+    f"AND NOT starts_with(coalesce(topic_id, ''), {literal(ARRIVED_FILE)})"
+)
+"""The condition that a row is about a file that was imported, of which no event is late."""
 
 LONGEST_SILENCE = timedelta(days=31)
 """The maximum time after an hour with events in which hours without events are listed. One record with a wrong year
@@ -109,7 +115,7 @@ def imported_sql(source: Source, sequence: int) -> str:
     return f"""
         SELECT arrival.hour AS hour, sequence, arrival.events AS events
         FROM {_progress(source)}, UNNEST(hours) AS arrivals(arrival)
-        WHERE sequence <= {sequence} AND starts_with(topic_id, {literal(FILE)})"""
+        WHERE sequence <= {sequence} AND {IS_IMPORTED}"""
 
 
 def rejected_sql(source: Source, sequence: int) -> str:

@@ -11,12 +11,11 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from hourline_core.errors import UsageError
-from hourline_core.ledger.read_offsets import FILE
 from hourline_core.model import Source
 from hourline_core.model.hours import HourRange, hour_text
 from hourline_core.model.windows import HOURLY
 from hourline_core.sql.literals import literal
-from hourline_core.sql.progress import clocks_sql
+from hourline_core.sql.progress import IS_IMPORTED, clocks_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 
@@ -157,7 +156,7 @@ def _count_arrivals(connection: Connection, source: Source, hours: HourRange) ->
     database = connection.database
     table, last = f"hourline.events_{source.name}", connection.snapshot.progress[source.name].sequence
     chosen = f"sequence <= {last} AND NOT duplicate AND hour >= {literal(hours.start)} AND hour < {literal(hours.end)} "
-    streamed = f"{chosen} AND NOT starts_with(topic_id, {literal(FILE)})"
+    streamed = f"{chosen} AND NOT ({IS_IMPORTED})"
     if source.clock == "wall":
         known = "record" in database.sql(f"FROM {table} LIMIT 0").columns
         events = (

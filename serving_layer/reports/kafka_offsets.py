@@ -101,7 +101,7 @@ class KafkaOffsets:
             answer.set_exception(error)
 
     def _of(self, source: Source) -> SourceOffsets | Unknown:
-        if source.is_derived:  # Its input is not in Kafka.
+        if source.topic is None:  # Its input is not in Kafka.
             return SourceOffsets({})
         try:
             from hourline_core.runtime.kafka import reachable_kafka

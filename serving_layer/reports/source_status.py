@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from hourline_core.ledger.read_offsets import offsets_in
+from hourline_core.model import Source
 from hourline_core.model.hour_state import HourStateName
 from hourline_core.model.topics import names_of
 from hourline_core.runtime.registry_absence import registry_absences
@@ -14,6 +15,12 @@ from hourline_core.sql.progress import COUNTS
 from hourline_core.sql.quarantine import quarantined_sql
 from serving_layer.connection import Connection
 from serving_layer.described import Described
+from serving_layer.reports.arrived_files import (
+    ArrivedFiles,
+    find_arrived_files,
+    offsets_of_files,
+    readings_of_files,
+)
 from serving_layer.reports.each_source import ask_each
 from serving_layer.reports.gaps import GapReport, list_gaps
 from serving_layer.reports.hour_summary import LongSilence, SourceHours
@@ -86,7 +93,8 @@ class SourceStatus(Described):
     """What Kafka deleted before it was read, whether or not it is confirmed."""
     lag: int | None
     """The number of offsets in Kafka that no finished micro-batch has read; of a derived source, the number of
-    micro-batches of its inputs. 0 when all that can be read was. Null: it is not known.
+    micro-batches of its inputs; of a source of files, the number of files. 0 when all that can be read was. Null: it is
+    not known.
     """
     lag_unknown: str | None
     """Why the lag is not known. Null: it is known."""
@@ -102,6 +110,8 @@ class SourceStatus(Described):
     """The deleted topics that it waits for. Nothing is read of it meanwhile."""
     registry_away: RegistryAway | None
     """What it waits for the schema registry for. Nothing is read of it meanwhile. Null: it does not wait."""
+    files: ArrivedFiles | None
+    """The files that have arrived, if the source reads files or a Delta table. Null: it reads topics, or is derived."""
     state: HourStateName | None
     """The weakest state of its hours, without open ones that are provisional. Null: there is none, or it has no
     metric.
@@ -113,21 +123,19 @@ class SourceStatus(Described):
     long_silences: list[LongSilence]
     """Its long silences, in their order: the hours without an event after 31 days of them."""
     partitions: list[PartitionStatus]
-    """The partitions of its topics; of a derived source, its inputs, each with one partition. Those without a record
-    are listed if Kafka has answered. None is before the first start of the speed layer.
+    """The partitions of its topics; of a derived source, its inputs, each with one partition; of a source of files, the
+    folder or table, whose offsets are files. Those without a record are listed if Kafka has answered. None is before
+    the first start of the speed layer.
     """
 
 
 def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str, SourceHours]) -> list[SourceStatus]:
     """All declared sources. ``offsets`` are those in Kafka, and ``hours`` by source a summary of its hours."""
     snapshot, sources = connection.snapshot, connection.project.sources.values()
+    files = find_arrived_files(connection, sources)
     read = find_read_offsets(connection, sources)
-    known = {
-        source.name: offsets_of_inputs(connection, source)
-        if source.is_derived
-        else offsets_of_known(source, read.get(source.name, ReadOffsets()), offsets[source.name])
-        for source in sources
-    }
+    read |= {name: readings_of_files(connection.project.sources[name], of) for name, of in files.items()}
+    known = {source.name: _find_offsets(connection, source, files, read, offsets) for source in sources}
     counts = {name: rows.to_pylist()[0] for name, rows in ask_each(connection, COUNTS_SQL).items() if rows.num_rows}
     nothing = {**dict.fromkeys(("late", *COUNTS), 0), "clock": None, "finished": None}
     partitions = report_partitions(
@@ -154,6 +162,7 @@ def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str,
                 AbsentTopic(topic=topic, since=away[topic]) for topic in names_of(source.topic) if topic in away
             ],
             registry_away=without_registry.get(name),
+            files=files.get(name),
             partitions=partitions.get(name, []),
             **vars(hours.get(name, SourceHours())),
             **counts.get(name, nothing),
@@ -161,6 +170,20 @@ def report_sources(connection: Connection, offsets: Offsets, hours: Mapping[str,
         )
         for name, source in connection.project.sources.items()
     ]
+
+
+def _find_offsets(
+    connection: Connection,
+    source: Source,
+    files: Mapping[str, ArrivedFiles],
+    read: Mapping[str, ReadOffsets],
+    offsets: Offsets,
+) -> TopicOffsets | Unknown:
+    if source.is_derived:
+        return offsets_of_inputs(connection, source)
+    if source.name in files:
+        return offsets_of_files(source, files[source.name])
+    return offsets_of_known(source, read.get(source.name, ReadOffsets()), offsets[source.name])
 
 
 def _count_quarantined(connection: Connection) -> dict[str, int]:

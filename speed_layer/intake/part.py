@@ -142,7 +142,7 @@ class Part:
     """IDS of the accepted events that have an id."""
 
     def __add__(self, other: "Part") -> "Part":
-        """Of a partition of Kafka, only one of both has records. Of an imported file, both can have some."""
+        """Of a partition of Kafka, only one of both has records. Of a file, both can have some."""
         return Part(
             self.records + other.records,
             self.rows + other.rows,
@@ -156,7 +156,7 @@ class Part:
             max(filter(None, (self.latest, other.latest)), default=None),
             _spanned(self.offsets, other.offsets),
             {**self.last_records, **other.last_records},
-            {**self.clocks, **other.clocks},
+            _latest(self.clocks, other.clocks),
             _added(self.topics, other.topics),
             [*self.events, *other.events],
             [*self.rejected, *other.rejected],
@@ -194,6 +194,17 @@ def _compress(ids: pa.Table) -> bytes:
     with ipc.new_stream(stream, ids.schema, options=options) as writer:
         writer.write_table(ids)
     return bytes(stream.getvalue())
+
+
+def _latest(
+    one: Mapping[Partition, PartitionClock], other: Mapping[Partition, PartitionClock]
+) -> dict[Partition, PartitionClock]:
+    """By partition, the clock that is ahead."""
+    clocks = {**one, **other}
+    for of in one.keys() & other.keys():
+        shown = [clock for clock in (one[of], other[of]) if clock.clock is not None]
+        clocks[of] = max(shown, key=lambda clock: clock.clock or clock.arrived, default=one[of])
+    return clocks
 
 
 def _spanned(

@@ -16,6 +16,7 @@ from hourline_core.compute.archive import events_to_archive, rejected_to_archive
 from hourline_core.compute.fold_tiles import Fold
 from hourline_core.ledger.last_records import LastRecord
 from hourline_core.ledger.layout import QUARANTINE_SCHEMA, REJECTED_SCHEMA
+from hourline_core.ledger.read_offsets import ARRIVALS, ARRIVED_FILE
 from hourline_core.ledger.source_clock import NO_TIMES, Micros
 from hourline_core.model.decoding import BYTES_ALONE, TOMBSTONE
 from hourline_core.model.scratch_columns import (
@@ -198,7 +199,7 @@ class PartBuilder:
             with_outcome(fresh, "accepted").select([TOPIC_ID, PARTITION, OFFSET, EVENT_TIME])
         )
         for of in partitions_of(taken):
-            self._times.setdefault(of, []).append(times.get(of, NO_TIMES))
+            self._times.setdefault(_clock_of(of), []).append(times.get(of, NO_TIMES))
 
     def _archive(self, fresh: pa.Table) -> None:
         is_tombstone = pc.equal(fresh[OUTCOME], "tombstone")
@@ -215,6 +216,11 @@ class PartBuilder:
 
     def _numbered(self, rows: pa.Table) -> pa.Table:
         return rows.append_column("sequence", pa.array([self._assignment.sequence] * rows.num_rows, pa.int64()))
+
+
+def _clock_of(partition: Partition) -> Partition:
+    """The partition whose clock the records of ``partition`` move."""
+    return (ARRIVALS, 0) if partition[0].startswith(ARRIVED_FILE) else partition
 
 
 def _count_hours(rows: pa.Table) -> Counter[datetime]:

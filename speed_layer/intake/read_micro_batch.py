@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from hourline_core.compute.lookup_columns import NO_LOOKUPS, Pinned
 from hourline_core.ledger.progress_rows import OffsetsRead
-from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.ledger.read_offsets import ARRIVALS
+from hourline_core.ledger.source_clock import PartitionClock, SourceClock
 from hourline_core.model.hours import Clock
 from hourline_core.model.scratch_columns import OFFSET, PARTITION, PLACE, TOPIC_ID
 from speed_layer.commit.offset_order import OffsetsReached
@@ -78,6 +79,8 @@ class MicroBatchReader:
         self._numbers = count(1)
         self._read_up_to = source_tables.clock
         """The clock after what was read, which may not be committed yet."""
+        self._file_clock: PartitionClock | None = None
+        """That of the files that arrive, after the rows of one that goes on. None: none does."""
 
     def forget_other_topics(self, topic_ids: Collection[str]) -> None:
         """Let the clock go by the partitions of these topics alone. A topic that is read no more holds nothing."""
@@ -86,6 +89,10 @@ class MicroBatchReader:
     def is_met(self, topic_ids: Collection[str]) -> bool:
         """Whether all of these topics were there at the start, or were read since."""
         return self._reprocessing.is_met(topic_ids)
+
+    def meet_new(self, topic_id: str) -> None:
+        """Take up a file of which nothing was read before, so that progress need not be asked."""
+        self._reprocessing.meet_new(topic_id)
 
     def read(
         self,
@@ -109,7 +116,7 @@ class MicroBatchReader:
         assignment = Assignment(
             sequence,
             dict(origin.topic_ids),
-            self._read_up_to,
+            self._read_up_to if self._file_clock is None else self._read_up_to.with_partition(self._file_clock),
             started,
             self._reprocessing.counted_within(spans),
             origin.history,
@@ -159,8 +166,15 @@ class MicroBatchReader:
             return clock
         if origin.history:
             return clock.after_import(part.latest, part.arrived)
-        behind = list(part.offsets) if is_full(part.offsets, self.size.records) else []
-        return clock.after_records(part.clocks.values(), behind=behind)
+        clocks = part.clocks
+        if file_clock := clocks.get((ARRIVALS, 0), self._file_clock):
+            self._file_clock = file_clock if origin.goes_on else None
+            if origin.goes_on:
+                return clock
+            clocks = {file_clock.address: file_clock}
+        is_behind = not file_clock and is_full(part.offsets, self.size.records)
+        behind = list(part.offsets) if is_behind else []
+        return clock.after_records(clocks.values(), behind=behind)
 
 
 def _ids(part: Part) -> pa.Table:

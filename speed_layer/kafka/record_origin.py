@@ -26,3 +26,5 @@ class Origin:
     """The id of the Kafka cluster. None: it is not known, or the records are those of a file."""
     history: bool = False
     """Whether the records are imported history, of which no event is late."""
+    goes_on: bool = False
+    """Whether further records of the same file follow. The clock waits for them, since a file has no order."""

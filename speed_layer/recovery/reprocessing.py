@@ -78,6 +78,10 @@ class Reprocessing:
         for topic_id, reading in self._progress.readings(new).items():
             self._expect(topic_id, reading, dict.fromkeys(reading.read, 0), validates=False)
 
+    def meet_new(self, topic_id: str) -> None:
+        """Take up a topic of which nothing was read before."""
+        self._met.add(topic_id)
+
     def counted_within(self, offsets: Mapping[Partition, Range]) -> CountedRecords:
         """What counts already of these offsets, by topic id and partition."""
         if not self._counted.ahead:

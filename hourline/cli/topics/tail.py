@@ -157,7 +157,7 @@ def _starts(
 
 def _source(project: "Project", name: str) -> "Source":
     found = project.sources[require_known("source", name, list(project.sources))]
-    if found.is_derived:
+    if found.topic is None:
         raise UsageError(f"source '{name}' is {found.origin_text}: it reads no records of Kafka")
     return found
 

@@ -29,6 +29,10 @@ _NUMBER = re.compile(r"(?=.{1,300}\Z)-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+
 Rows = CsvRows | JsonLines | ParquetRows | AvroRows
 
 
+class NoRecordsError(UsageError):
+    """A file holds no records."""
+
+
 @dataclass(frozen=True)
 class Recording:
     """The records of a file, which can be read once, and their number."""
@@ -69,7 +73,9 @@ def open_recording(
 
 
 def rows_of(file: DataFile, null_text: str | None) -> Rows:
-    """The rows of ``file``, each with its line number and as JSON. Raises UsageError as ``open_recording``."""
+    """The rows of ``file``, each with its line number and as JSON. Raises UsageError as ``open_recording``, among them
+    NoRecordsError.
+    """
     if null_text is not None and file.format != "csv":
         raise UsageError(f"{file} is no CSV, and --null-text is for CSV only; leave --null-text out")
     match file.format:
@@ -82,7 +88,7 @@ def rows_of(file: DataFile, null_text: str | None) -> Rows:
         case "avro":
             rows = AvroRows(file)
     if rows.total == 0:
-        raise UsageError(f"{file} holds no records")
+        raise NoRecordsError(f"{file} holds no records")
     return rows
 
 

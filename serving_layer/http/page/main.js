@@ -132,7 +132,7 @@ function chooseCards() {
 // Until the status is there, sources and metrics have names and hours alone.
 function drawTables() {
   const { answer } = reports.status;
-  const unknown = ({ name, clock }) => ({ source: name, clock, partitions: [], waits_for: [], registry_away: null, state: null, lag: null, lag_unknown: "not known yet", finished: null, rejected: null, oldest_open: null });
+  const unknown = ({ name, clock }) => ({ source: name, clock, partitions: [], waits_for: [], registry_away: null, files: null, state: null, lag: null, lag_unknown: "not known yet", finished: null, rejected: null, oldest_open: null });
   drawSources(place("sources"), answer?.sources ?? project.sources.map(unknown), sources, range, view, choose);
   place("metric-list").hidden = project.metrics.length <= FEW_METRICS;
   drawMetrics(place("metric-list"), project.metrics, new Map((answer?.metrics ?? []).map((one) => [one.metric, one])), new Set(cards.map(({ metric }) => metric.name)), view, toggle);

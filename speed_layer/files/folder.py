@@ -1,0 +1,207 @@
+"""The files of a folder. Each content is read once: a file is identified by the hash of its unpacked bytes.
+
+A file is read when it has not changed for a time. What is read is never read again: a file that changes later is held,
+and a file with the bytes of another one is left out.
+"""
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+
+from hourline_core.errors import HourlineError
+from hourline_core.formats.files.data_file import find_data_file
+from hourline_core.formats.files.reading import NoRecordsError, rows_of
+from hourline_core.ledger.files_read import FileRead, identity_of, topic_id_of
+from hourline_core.model import Project, Source
+from hourline_core.model.files import Files
+from hourline_core.model.home_folder import expand_home
+from hourline_core.model.hours import Clock
+from hourline_core.runtime.unread_files import HeldFile, UnreadFiles
+from speed_layer.files.arrivals import ArrivedFile
+from speed_layer.files.read_rows import hash_content, refuse_foreign
+from speed_layer.files.seen_files import FileState, SeenFile, SeenFiles, Stamp
+
+_SECONDS_BETWEEN_LOOKS, _LOOKS_SHARE = 0.5, 0.1
+"""The minimum time between two looks at the folder, and the maximum share of the time that looks take."""
+
+_PASSED_OVER = (".tmp", ".part", ".partial")
+"""The ends of names that programs give to files that they are writing."""
+
+
+class Folder:
+    """The ``Arrivals`` of a folder. Its methods are described there. ``read`` are the files that progress has."""
+
+    def __init__(self, project: Project, source: Source, read: dict[str, FileRead], clock: Clock) -> None:
+        assert source.files, "the source reads a folder"
+        self._declared: Files = source.files
+        self._source, self._clock = source, clock
+        self._root = project.root.absolute() / expand_home(self._declared.folder)
+        self._read = dict(read)
+        self._seen = SeenFiles(project.workspace / "files" / f"{source.name}.sqlite")
+        self._ready: deque[str] = deque()
+        self._settling: dict[str, tuple[Stamp, float]] = {}
+        """By name, the stamp of a file that is not read yet, and since when it has that."""
+        self._first: set[str] | None = None
+        """What was to be read at the first look."""
+        self._paths: dict[str, Path] = {}
+        self._unreadable: list[HeldFile] = []
+        """Folders."""
+        self._next_look = 0.0
+
+    @property
+    def unread(self) -> UnreadFiles:
+        held = [HeldFile(one.name, one.reason, one.since) for one in self._seen.by_name.values() if one.state == "held"]
+        left_out = sum(one.state == "left_out" for one in self._seen.by_name.values())
+        return UnreadFiles(len(self._settling), left_out, [*self._unreadable, *held])
+
+    def is_drained(self) -> bool:
+        return self._first is not None and self._first.isdisjoint(self._settling)
+
+    def next(self) -> ArrivedFile | None:
+        if not self._ready:
+            self._look()
+        while self._ready:
+            name = self._ready.popleft()
+            if name in self._settling and (file := self._open(name)):
+                return file
+        return None
+
+    def begin(self, file: ArrivedFile) -> None:
+        self._note(file.name, identity_of(file.topic_id), "reading")
+
+    def finish(self, file: ArrivedFile) -> None:
+        identity = identity_of(file.topic_id)
+        self._read[identity] = FileRead(file.topic_id, file.name, file.rows.total)
+        self._note(file.name, identity, "read")
+        # It may have been begun under another name, and taken away.
+        others = [one.name for one in self._seen.by_name.values() if one.identity == identity and one.state == "held"]
+        self._seen.forget(others)
+
+    def hold(self, file: ArrivedFile, read: int, reason: str) -> None:
+        self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, read)
+        counted = f"; {read:,} of its {file.rows.total:,} rows were read, and count" if read else ""
+        self._hold(file.name, identity_of(file.topic_id), reason + counted)
+
+    def _look(self) -> None:
+        """Look which files are there, and which of them can be read."""
+        began = time.monotonic()
+        if began < self._next_look:
+            return
+        self._unreadable, self._paths = [], {}
+        there = dict(self._list())
+        if not self._unreadable:
+            self._forget_others(there)
+        now = time.monotonic()
+        waiting = {name: stamp for name, stamp in there.items() if self._is_to_be_read(name, stamp)}
+        before, self._settling = self._settling, {}
+        for name, stamp in waiting.items():
+            known = before.get(name)
+            self._settling[name] = known if known and known[0] == stamp else (stamp, now)
+        settle = self._declared.settle.total_seconds()
+        ready = [name for name, (stamp, since) in self._settling.items() if stamp.size and now - since >= settle]
+        self._ready = deque(sorted(ready, key=lambda name: (waiting[name].modified, name)))
+        if self._first is None:
+            self._first = {name for name, stamp in waiting.items() if stamp.size}
+        self._next_look = now + max(_SECONDS_BETWEEN_LOOKS, (now - began) / _LOOKS_SHARE)
+
+    def _list(self) -> Iterator[tuple[str, Stamp]]:
+        """The names of the files below the folder, with their stamps."""
+        for folder, folders, names in os.walk(self._root, onerror=self._note_unreadable):
+            folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+            for name in names:
+                if not name.startswith((".", "_")) and not name.endswith(_PASSED_OVER):
+                    path = Path(folder, name)
+                    if fnmatchcase(name, self._declared.pattern) and (stamp := _stamp_of(path)):
+                        # A name may have bytes that are no UTF-8.
+                        shown = os.fsencode(path.relative_to(self._root).as_posix()).decode("utf-8", "backslashreplace")
+                        self._paths[shown] = path
+                        yield shown, stamp
+
+    def _note_unreadable(self, error: OSError) -> None:
+        path = Path(error.filename)
+        what = "there is no such folder" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        self._unreadable.append(HeldFile(str(path), what, self._clock()))
+
+    def _is_to_be_read(self, name: str, stamp: Stamp) -> bool:
+        seen = self._seen.by_name.get(name)
+        return seen is None or seen.stamp != stamp or seen.state == "reading"
+
+    def _forget_others(self, there: Container[str]) -> None:
+        """Forget the files that are not there any more. One of which a part was read is held until it is back."""
+        for one in list(self._seen.by_name.values()):
+            if one.name in there:
+                continue
+            if self._has_rows_read(one) and not self._read[one.identity].is_whole:
+                if one.state == "reading":
+                    known = self._read[one.identity]
+                    reason = f"it is gone, and only {known.end:,} of its rows were read: put it back"
+                    self._seen.note(replace(one, state="held", reason=reason, since=self._clock()))
+            else:
+                self._seen.forget([one.name])
+
+    def _open(self, name: str) -> ArrivedFile | None:
+        """The file ``name`` if it is to be read."""
+        path, (stamp, _) = self._paths[name], self._settling[name]
+        if _stamp_of(path) != stamp:
+            return None  # The next look sees what it is now.
+        identity = ""
+        try:
+            file = find_data_file(str(path), self._declared.format)
+            identity = hash_content(file)
+            seen, known = self._seen.by_name.get(name), self._read.get(identity)
+            if seen and seen.identity != identity and self._has_rows_read(seen):
+                self._hold(name, seen.identity, "it was changed after it was read: put what is new into another file")
+                return None
+            if known and known.is_whole:
+                self._note(name, identity, "read" if known.name == name else "left_out")
+                return None
+            rows = rows_of(file, self._declared.null_text)
+            refuse_foreign(file, rows, self._source)
+        except NoRecordsError:
+            self._note(name, identity, "read")
+            return None
+        except (HourlineError, OSError) as error:
+            self._hold(name, identity, _in_words_of_declarations(str(error)))
+            return None
+        topic_id = known.topic_id if known else topic_id_of(identity, rows.total)
+        is_unchanged = partial(_has_stamp, path, stamp)
+        return ArrivedFile(name, topic_id, rows, file.format == "csv", known.end if known else 0, is_unchanged)
+
+    def _has_rows_read(self, seen: SeenFile) -> bool:
+        """Whether rows of what a file was before count."""
+        known = self._read.get(seen.identity)
+        return seen.state != "left_out" and known is not None and known.end > 0
+
+    def _hold(self, name: str, identity: str, reason: str) -> None:
+        self._note(name, identity, "held", reason)
+
+    def _note(self, name: str, identity: str, state: FileState, reason: str = "") -> None:
+        seen, stamp = self._seen.by_name.get(name), self._settling[name][0]
+        since = seen.since if seen and seen.state == state == "held" else self._clock()
+        self._seen.note(SeenFile(name, stamp, identity, state, since, reason))
+        if state != "reading":
+            del self._settling[name]
+
+
+def _stamp_of(path: Path) -> Stamp | None:
+    """None: it is gone, or is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return Stamp.of(status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _has_stamp(path: Path, stamp: Stamp) -> bool:
+    return _stamp_of(path) == stamp
+
+
+def _in_words_of_declarations(reason: str) -> str:
+    """The ``reason`` of `hourline import`, with the keys of `files` for its options."""
+    return reason.replace("--format csv", "files.format: csv").replace("--null-text", "files.null_text")

@@ -1,0 +1,76 @@
+"""Remembers the files of a folder that were looked at, so that each is opened once, also after a restart.
+
+Which rows count is in progress alone. If this file is deleted, all files of the folder are opened again.
+
+<workspace>/files/<source>.sqlite
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+
+class Stamp(NamedTuple):
+    """What changes if a file is written to."""
+
+    size: int
+    modified: int
+    """In nanoseconds since 1970."""
+    changed: int
+    """The same, also of its rights."""
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Stamp":
+        """That of a file with this ``status``."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+FileState = Literal["reading", "read", "left_out", "held"]
+"""``held``: it is not read as it is. ``left_out``: another one with the same content was read."""
+
+
+@dataclass(frozen=True)
+class SeenFile:
+    """What became of a file."""
+
+    name: str
+    stamp: Stamp
+    identity: str
+    """The number of its content. Empty: it could not be read."""
+    state: FileState
+    since: datetime
+    """Since when (UTC)."""
+    reason: str = ""
+    """Why it is held."""
+
+
+class SeenFiles:
+    """The files of one source, by name, also on disk. Raises OSError and sqlite3.Error when that cannot be written."""
+
+    def __init__(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._database = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INT, modified INT, changed INT, "
+            "identity TEXT, state TEXT, since TEXT, reason TEXT)"
+        )
+        self.by_name = {
+            name: SeenFile(name, Stamp(*stamp), identity, state, datetime.fromisoformat(since), reason)
+            for name, *stamp, identity, state, since, reason in self._database.execute("SELECT * FROM files")
+        }
+
+    def note(self, seen: SeenFile) -> None:
+        """Remember what became of a file."""
+        values = (seen.name, *seen.stamp, seen.identity, seen.state, seen.since.isoformat(), seen.reason)
+        self._database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self.by_name[seen.name] = seen
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget files that are not there any more."""
+        for name in names:
+            self._database.execute("DELETE FROM files WHERE name = ?", (name,))
+            del self.by_name[name]

@@ -1,0 +1,25 @@
+"""Starts the stream of a source that reads files."""
+
+from hourline_core.ledger.open_progress import find_progress
+from hourline_core.model import Source
+from speed_layer.files.folder import Folder
+from speed_layer.files.stream import FileStream
+from speed_layer.streams.environment import StreamEnvironment
+from speed_layer.streams.open_source import open_source
+
+
+def start_files(environment: StreamEnvironment, source: Source) -> FileStream:
+    """Start the stream of ``source`` behind what progress says was read of its files.
+
+    Raises SourceError, TableError, ResourceError, and ConflictError when another process writes to the tables.
+    """
+    spark, project, clock = environment.spark, environment.project, environment.clock
+    progress = find_progress(project, source)
+    read = progress.files_read() if progress else {}
+    begun = [one.topic_id for one in read.values() if not one.is_whole]
+    reader, committer = open_source(spark, project, source, begun, clock)
+    environment.takeover.watch(source, reader.source_tables.progress)
+    arrivals = Folder(project, source, read, clock)
+    return FileStream(
+        spark, project, arrivals, reader, committer, environment.on_finished, clock, drain=environment.drain
+    )
