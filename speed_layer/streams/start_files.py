@@ -2,6 +2,7 @@
 
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.model import Source
+from speed_layer.files.delta_commits import DeltaTableCommits
 from speed_layer.files.folder import Folder
 from speed_layer.files.stream import FileStream
 from speed_layer.streams.environment import StreamEnvironment
@@ -19,7 +20,7 @@ def start_files(environment: StreamEnvironment, source: Source) -> FileStream:
     begun = [one.topic_id for one in read.values() if not one.is_whole]
     reader, committer = open_source(spark, project, source, begun, clock)
     environment.takeover.watch(source, reader.source_tables.progress)
-    arrivals = Folder(project, source, read, clock)
+    arrivals = (Folder if source.files else DeltaTableCommits)(project, source, read, clock)
     return FileStream(
         spark, project, arrivals, reader, committer, environment.on_finished, clock, drain=environment.drain
     )

@@ -2,8 +2,9 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,18 +18,19 @@ _ROWS_AT_ONCE = 2000
 
 
 class ParquetRows:
-    """The rows of a file, as JSON. See ``to_json`` for the form of each type.
+    """The rows of a file, as JSON. See ``to_json`` for the form of each type. ``constants`` are JSON texts of columns
+    that all rows have, and the file has not.
 
     Raises UsageError when the file is no valid Parquet, two columns have the same name, or a column has a type without
     a JSON form.
     """
 
-    def __init__(self, file: DataFile) -> None:
-        self._file = file
+    def __init__(self, file: DataFile, constants: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._file, self._constants = file, constants
         with self._parquet() as parquet:
             self.total: int = parquet.metadata.num_rows
             schema = parquet.schema_arrow
-        self.columns: list[str] = schema.names
+        self.columns: list[str] = [*schema.names, *constants]
         if twice := sorted({name for name in self.columns if self.columns.count(name) > 1}):
             raise UsageError(f"{file} has more than one column '{twice[0]}'; rename one")
         for field in schema:
@@ -39,7 +41,11 @@ class ParquetRows:
                 )
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        template = "{" + ",".join(quote(name).replace("%", "%%") + ":%s" for name in self.columns) + "}"
+        values = [
+            self._constants[name].replace("%", "%%") if name in self._constants else "%s" for name in self.columns
+        ]
+        names = [quote(name).replace("%", "%%") for name in self.columns]
+        template = "{" + ",".join(map("{}:{}".format, names, values)) + "}"
         row = 0
         with self._parquet() as parquet:
             for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE):
