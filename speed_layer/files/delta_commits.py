@@ -83,9 +83,9 @@ class DeltaTableCommits:
                 return None
             self._next_look = time.monotonic() + _SECONDS_BETWEEN_LOOKS
         try:
-            if not self._files:
-                self._find_files()
             found = self._open_next()
+            while found is None and self._find_files():
+                found = self._open_next()
         except (HourlineError, OSError, ValueError, pa.ArrowException) as error:
             self._hold(str(error))
             return None
@@ -103,8 +103,8 @@ class DeltaTableCommits:
         self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, read)
         self._hold(reason)
 
-    def _find_files(self) -> None:
-        """Look which version is next, and which files it has added."""
+    def _find_files(self) -> bool:
+        """Look which version is next, and which files it has added. False: there is none."""
         table = _open_table(self._path)
         self._newest = table.version()
         if self._first is None:
@@ -128,6 +128,7 @@ class DeltaTableCommits:
             self._position.reach(version)
             if not self._files:
                 self._position.note()
+        return bool(self._files)
 
     def _added_at_first(self, version: int) -> list[tuple[str, Mapping[str, str | None]]]:
         """The paths, with the values of partitions, of the files that the table has at ``version``."""

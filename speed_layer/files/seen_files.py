@@ -7,11 +7,13 @@ Which rows count is in progress alone. If this file is deleted, all files of the
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from hourline_core.errors import ResourceError
 
 
 class Stamp(NamedTuple):
@@ -49,28 +51,46 @@ class SeenFile:
 
 
 class SeenFiles:
-    """The files of one source, by name, also on disk. Raises OSError and sqlite3.Error when that cannot be written."""
+    """The files of one source, by name, also on disk. Raises ResourceError when that cannot be written."""
 
     def __init__(self, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self._database = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
-        self._database.execute(
-            "CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INT, modified INT, changed INT, "
-            "identity TEXT, state TEXT, since TEXT, reason TEXT)"
-        )
-        self.by_name = {
-            name: SeenFile(name, Stamp(*stamp), identity, state, datetime.fromisoformat(since), reason)
-            for name, *stamp, identity, state, since, reason in self._database.execute("SELECT * FROM files")
-        }
+        self._file = file
+        try:
+            self.by_name = self._open()
+        except sqlite3.DatabaseError:  # It is no database, or that of another version.
+            file.unlink(missing_ok=True)
+            try:
+                self.by_name = self._open()
+            except sqlite3.Error as error:
+                raise ResourceError(f"{file} cannot be made: {error}") from error
 
     def note(self, seen: SeenFile) -> None:
         """Remember what became of a file."""
         values = (seen.name, *seen.stamp, seen.identity, seen.state, seen.since.isoformat(), seen.reason)
-        self._database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
         self.by_name[seen.name] = seen
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget files that are not there any more."""
         for name in names:
-            self._database.execute("DELETE FROM files WHERE name = ?", (name,))
+            self._write("DELETE FROM files WHERE name = ?", (name,))
             del self.by_name[name]
+
+    def _open(self) -> dict[str, SeenFile]:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        # One thread at a time uses it, though not the one that has opened it.
+        self._database = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None)
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INT, modified INT, changed INT, "
+            "identity TEXT, state TEXT, since TEXT, reason TEXT)"
+        )
+        return {
+            name: SeenFile(name, Stamp(*stamp), identity, state, datetime.fromisoformat(since), reason)
+            for name, *stamp, identity, state, since, reason in self._database.execute("SELECT * FROM files")
+        }
+
+    def _write(self, statement: str, values: Sequence[str | int]) -> None:
+        try:
+            self._database.execute(statement, values)
+        except sqlite3.Error as error:
+            raise ResourceError(f"{self._file} cannot be written: {error}") from error
