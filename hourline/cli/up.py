@@ -36,7 +36,8 @@ def up(project: ProjectFolder = Path(), workspace: Workspace = None, accept_loss
             stop(declared, SINKS)  # It has other declarations.
         if declared.sinks:
             start(declared, replace(SINKS, command=(*SINKS.command, "--announced", now)))
-    topics = ", ".join(dict.fromkeys(topic_text(source.topic) for source in declared.sources.values() if source.topic))
+    read = [topic_text(one.topic) if one.topic else one.place for one in declared.sources.values()]
+    topics = ", ".join(dict.fromkeys(filter(None, read)))
     if derived := ", ".join(source.name for source in declared.sources.values() if source.is_derived):
         topics += f", and derives {derived}"
     sinks = f"; results go to {', '.join(declared.sinks)}" if declared.sinks else ""

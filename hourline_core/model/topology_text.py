@@ -1,5 +1,5 @@
-"""The topology of a project: topics, the sources that read them or are derived from others, and the metrics over
-these; as text and as Mermaid.
+"""The topology of a project: topics and folders, the sources that read them or are derived from others, and the
+metrics over these; as text and as Mermaid.
 
 The name is that of Kafka Streams, whose ``Topology.describe()`` prints the same kind of list.
 """
@@ -21,6 +21,7 @@ def topology_text(project: Project) -> str:
     """
     lines, listed = [], set()
     origins = [(f"topic {topic}", sources) for topic, sources in _sources_by_topic(project).items()]
+    origins += [(_place_text(one), [one]) for one in _of_files(project)]
     origins += [(_inputs_text(one), [one]) for one in _derived(project)]
     for origin, sources in origins:
         lines.append(origin)
@@ -49,6 +50,10 @@ def topology_mermaid(project: Project) -> str:
                 drawn.add(source.name)
                 lines += _draw(source, project)
             lines.append(f"    topic{number} --> source_{source.name}")
+    for number, source in enumerate(_of_files(project)):
+        lines.append(f'    files{number}[("{_place_text(source).translate(_ESCAPED)}")]')
+        lines += _draw(source, project)
+        lines.append(f"    files{number} --> source_{source.name}")
     for source in _derived(project):
         lines += _draw(source, project)
         lines += [f"    source_{name} --> source_{source.name}" for name in source.input_names]
@@ -81,6 +86,14 @@ def _inputs_text(source: Source) -> str:
     if source.join:
         return f"sources {' and '.join(map(str, source.join.sides))}"
     return f"source {' and '.join(source.input_names)}"
+
+
+def _place_text(source: Source) -> str:
+    return f"{'folder' if source.files else 'Delta table'} {source.place}"
+
+
+def _of_files(project: Project) -> list[Source]:
+    return sorted((source for source in project.sources.values() if source.reads_files), key=attrgetter("name"))
 
 
 def _derived(project: Project) -> list[Source]:
