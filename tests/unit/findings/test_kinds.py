@@ -31,6 +31,7 @@ from hourline_core.runtime.kafka_absence import KafkaAbsence
 from hourline_core.runtime.registry_absence import RegistryAbsence
 from hourline_core.runtime.sink_state import SinkProblem
 from hourline_core.runtime.speed_end import SpeedEnd
+from hourline_core.runtime.unread_files import HeldFile
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 BEGUN = NOW - timedelta(days=2)
@@ -166,6 +167,12 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
         facts(registry=RegistryAbsence(NOW - 6 * MINUTE, "it does not answer.")),
         "fail",
         "the source has waited for the schema registry for 6m: it does not answer",
+    ),
+    "unread_files": (
+        facts(),
+        facts(unread_files=(HeldFile("b.csv", "it is cut", NOW), HeldFile("a.csv", "it was changed", NOW - HOUR))),
+        "fail",
+        "2 file(s) or folder(s) that arrived are not read: a.csv: it was changed; b.csv: it is cut",
     ),
     "gap": (
         facts(),

@@ -46,7 +46,7 @@ def test_a_folder_and_a_table_are_places_of_a_source_without_topics(tmp_path: Pa
         ),
         (["files: {folder: ''}"], "files.folder: "),
         (["files: {folder: in, settle: soon}"], "files.settle: got 'soon'"),
-        (["files: {folder: in, format: xml}"], "files.format: got 'xml', allowed are 'csv', 'jsonl', 'parquet'"),
+        (["files: {folder: in, format: xml}"], "files.format: got 'xml', allowed are csv, jsonl, parquet, avro"),
         (["files: in"], "files: "),
         ([], "topic: is missing: allowed is the name of a Kafka topic, `files` or a `delta` table, a `join` of two"),
     ],

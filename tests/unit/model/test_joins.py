@@ -219,7 +219,7 @@ def test_a_key_of_the_left_side_alone_decides_about_pairs_of_one_source(tmp_path
         ),
         (
             "fields: {a: string}\nevent_time: a",
-            "topic: is missing: allowed is the name of a Kafka topic, a `join` of two",
+            "topic: is missing: allowed is the name of a Kafka topic, `files` or a `delta` table, a `join` of two",
         ),
     ],
 )
