@@ -36,7 +36,7 @@ class Arrivals(Protocol):
         """The next file to read. None: there is none, as far as the last look has shown."""
 
     def begin(self, file: ArrivedFile) -> None:
-        """Note that rows of the file are going to be read."""
+        """Note that rows of the next file are going to be read, so that another one is the next."""
 
     def finish(self, file: ArrivedFile) -> None:
         """Note that all rows of the file were read."""

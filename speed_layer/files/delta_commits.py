@@ -44,6 +44,7 @@ class HeldCommitError(HourlineError):
 @dataclass(frozen=True)
 class _DataFile:
     identity: str
+    version: int
     path: Path
     partition: Mapping[str, str | None]
     """The values of the columns that the file has not, as text."""
@@ -60,7 +61,9 @@ class DeltaTableCommits:
         self._read = dict(read)
         self._position = _Position.of(project.workspace / "files" / f"{source.name}.json", read)
         self._files: deque[_DataFile] = deque()
-        """Those of the version that is being read that are not read yet."""
+        """Those of the versions up to the position that are not begun yet."""
+        self._begun: dict[str, _DataFile] = {}
+        """By topic id, those that were given out, and are neither finished nor held."""
         self._newest = -1
         self._first: int | None = None
         """The newest version at the first look."""
@@ -69,13 +72,14 @@ class DeltaTableCommits:
 
     @property
     def unread(self) -> UnreadFiles:
-        waiting = len(self._files) + max(0, self._newest - self._position.version)
+        waiting = len(self._files) + len(self._begun) + max(0, self._newest - self._position.version)
         return UnreadFiles(waiting, 0, [self._held] if self._held else [])
 
     def is_drained(self) -> bool:
         if self._held:
             return True
-        return self._first is not None and not self._files and self._position.version >= self._first
+        is_read = not self._files and not self._begun
+        return self._first is not None and is_read and self._position.version >= self._first
 
     def next(self) -> ArrivedFile | None:
         if not self._files or self._held:
@@ -93,14 +97,17 @@ class DeltaTableCommits:
         return found
 
     def begin(self, file: ArrivedFile) -> None:
-        """Progress tells it."""
+        self._begun[file.topic_id] = self._files.popleft()
 
     def finish(self, file: ArrivedFile) -> None:
         self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, file.rows.total)
-        self._pass(self._files[0])
+        del self._begun[file.topic_id]
+        self._note_position()
 
     def hold(self, file: ArrivedFile, read: int, reason: str) -> None:
+        """No file behind this one is given out before it is read: a start goes on behind the last one in progress."""
         self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, read)
+        self._files.appendleft(self._begun.pop(file.topic_id))
         self._hold(reason)
 
     def _find_files(self) -> bool:
@@ -122,12 +129,11 @@ class DeltaTableCommits:
             added = self._added_at_first(version) if version == self._position.first else self._added_by(version)
             identity = f"{metadata.id}:{version:020}:"
             self._files.extend(
-                _DataFile(f"{identity}{place:06}", self._path / unquote(path), partition)
+                _DataFile(f"{identity}{place:06}", version, self._path / unquote(path), partition)
                 for place, (path, partition) in enumerate(added)
             )
-            self._position.reach(version)
-            if not self._files:
-                self._position.note()
+            self._position.version = version
+            self._note_position()
         return bool(self._files)
 
     def _added_at_first(self, version: int) -> list[tuple[str, Mapping[str, str | None]]]:
@@ -164,7 +170,8 @@ class DeltaTableCommits:
             known = self._read.get(file.identity)
             if known is None or not known.is_whole:
                 return self._open(file, known)
-            self._pass(file)
+            self._files.popleft()
+            self._note_position()
         return None
 
     def _open(self, file: _DataFile, known: FileRead | None) -> ArrivedFile:
@@ -172,7 +179,7 @@ class DeltaTableCommits:
         rows = ParquetRows(data, {name: self._cell(name, text) for name, text in file.partition.items()})
         refuse_foreign(data, rows, self._source)
         topic_id = known.topic_id if known else topic_id_of(file.identity, rows.total)
-        name = f"{self._path.name}@{self._position.version}/{file.path.name}"
+        name = f"{self._path.name}@{file.version}/{file.path.name}"
         return ArrivedFile(name, topic_id, rows, False, known.end if known else 0, lambda: True)
 
     def _cell(self, name: str, text: str | None) -> str:
@@ -180,9 +187,9 @@ class DeltaTableCommits:
         typed = pa.array([text or None], pa.string()).cast(self._columns.field(name).type)
         return to_json(typed)[0]
 
-    def _pass(self, file: _DataFile) -> None:
-        self._files.remove(file)
-        if not self._files:
+    def _note_position(self) -> None:
+        """Note on disk how far the table is read, if no file is left up to there."""
+        if not self._files and not self._begun:
             self._position.note()
 
     def _hold(self, reason: str) -> None:
@@ -215,10 +222,6 @@ class _Position:
         if self.first is None:
             self.first = newest
         return max(self.version + 1, self.first)
-
-    def reach(self, version: int) -> None:
-        """Note that the files of ``version`` are read next, or that it has none."""
-        self.version = version
 
     def note(self) -> None:
         """Note on disk that all files of the version were read. Raises OSError."""

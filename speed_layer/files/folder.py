@@ -47,6 +47,8 @@ class Folder:
         self._ready: deque[str] = deque()
         self._settling: dict[str, tuple[Stamp, float]] = {}
         """By name, the stamp of a file that is not read yet, and since when it has that."""
+        self._begun: set[str] = set()
+        """The files that were given out, and are neither finished nor held."""
         self._first: set[str] | None = None
         """What was to be read at the first look."""
         self._paths: dict[str, Path] = {}
@@ -73,6 +75,7 @@ class Folder:
         return None
 
     def begin(self, file: ArrivedFile) -> None:
+        self._begun.add(file.name)
         self._note(file.name, identity_of(file.topic_id), "reading")
 
     def finish(self, file: ArrivedFile) -> None:
@@ -104,7 +107,11 @@ class Folder:
             known = before.get(name)
             self._settling[name] = known if known and known[0] == stamp else (stamp, now)
         settle = self._declared.settle.total_seconds()
-        ready = [name for name, (stamp, since) in self._settling.items() if stamp.size and now - since >= settle]
+        ready = [
+            name
+            for name, (stamp, since) in self._settling.items()
+            if stamp.size and now - since >= settle and name not in self._begun
+        ]
         self._ready = deque(sorted(ready, key=lambda name: (waiting[name].modified, name)))
         if self._first is None:
             self._first = {name for name, stamp in waiting.items() if stamp.size}
@@ -187,6 +194,7 @@ class Folder:
         self._seen.note(SeenFile(name, stamp, identity, state, since, reason))
         if state != "reading":
             del self._settling[name]
+            self._begun.discard(name)
 
 
 def _stamp_of(path: Path) -> Stamp | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import DataFile
@@ -18,7 +17,7 @@ from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
 
 _ROWS_LOOKED_AT = 1000
 _ROWS_OF_CHUNK = 100_000
-_BYTES_OF_CHUNK = 64 << 20
+BYTES_OF_CHUNK = 64 << 20
 """A chunk ends when it has reached one of both, or ``max_records_per_batch``."""
 
 
@@ -36,25 +35,30 @@ class Chunk:
         return self.first + len(self.payloads)
 
 
+def most_rows(project: Project) -> int:
+    """The maximum number of rows of a chunk, and of a micro-batch of files."""
+    return min(project.settings.speed.max_records_per_batch, _ROWS_OF_CHUNK)
+
+
 def read_chunks(rows: Rows, first: int, project: Project) -> Iterator[Chunk]:
     """The rows from number ``first`` on. Raises UsageError for a file that cannot be read to its end."""
-    most = min(project.settings.speed.max_records_per_batch, _ROWS_OF_CHUNK)
+    most = most_rows(project)
     payloads, size = list[bytes](), 0
     for _, payload in islice(rows, first, None):
         payloads.append(payload)
         size += len(payload)
-        if len(payloads) >= most or size >= _BYTES_OF_CHUNK:
+        if len(payloads) >= most or size >= BYTES_OF_CHUNK:
             yield Chunk(first, payloads)
             first, payloads, size = first + len(payloads), [], 0
     if payloads:
         yield Chunk(first, payloads)
 
 
-def as_records(spark: SparkSession, name: str, chunk: Chunk, *, is_csv: bool) -> DataFrame:
-    """A chunk of the file ``name`` as records of ``read_topics``."""
+def as_records(name: str, chunk: Chunk, *, is_csv: bool) -> pa.Table:
+    """A chunk of the file ``name`` as records, with the columns of ``read_topics``."""
     size, entry = len(chunk.payloads), pa.struct({"key": pa.string(), "value": pa.binary()})
     headers = [{"key": CONTENT_TYPE, "value": CSV}] if is_csv else None
-    records = pa.table(
+    return pa.table(
         {
             "key": pa.nulls(size, pa.binary()),
             "value": pa.array(chunk.payloads, pa.binary()),
@@ -66,7 +70,6 @@ def as_records(spark: SparkSession, name: str, chunk: Chunk, *, is_csv: bool) ->
             "headers": pa.array([headers] * size, pa.list_(entry)),
         }
     )
-    return spark.createDataFrame(records)
 
 
 def hash_content(file: DataFile) -> str:

@@ -23,6 +23,7 @@ from hourline_core.storage.nullable_schema import nullable_schema
 from speed_layer.commit.committer import Committer
 from speed_layer.commit.offset_order import OffsetOrder, OffsetsReached
 from speed_layer.commit.source_tables import SourceTables, open_source_tables
+from speed_layer.derived.spans import FIRST_HOUR
 from speed_layer.intake.deduplication import Deduplicator, archived_id_hashes
 from speed_layer.intake.micro_batch_size import MicroBatchSize
 from speed_layer.intake.part import IntakePlan
@@ -56,8 +57,10 @@ def open_source(
     deduplicator = Deduplicator(
         source.id_horizon, bytes_of(settings.ids_in_memory) // max(sharing, 1), project.workspace
     )
-    if source.remembers_ids and (time := source_tables.clock.time):
-        address, since = Layout.of(project).events(source), time - source.id_horizon
+    if source.remembers_ids:
+        # There are events, and no clock yet, in the middle of the first file that is read as it arrives.
+        time = source_tables.clock.time
+        address, since = Layout.of(project).events(source), FIRST_HOUR if time is None else time - source.id_horizon
         for archived in archived_id_hashes(spark, source, address, source_tables.events, since):
             deduplicator.remember(archived, time)
     decoded = partial(fence_decoded, Layout.of(project), source)

@@ -55,6 +55,7 @@ class World:
         """Read what can be read, of the first file ``most`` rows. Returns the names of the files without their own."""
         names = []
         while file := self.arrivals.next():
+            self.arrivals.begin(file)
             names.append(file.name.partition("/")[0])
             payloads = [payload for _, payload in file.rows][file.begun :][:most]
             self.rows += [json.loads(payload)["order"] for payload in payloads]
