@@ -112,7 +112,7 @@ def import_files(
             break
         file = files[place]
         origin = Origin({file.name: file.topic_id}, history=True)
-        records = spark.createDataFrame(as_records(file.name, chunk, is_csv=file.file.format == "csv"))
+        records = spark.createDataFrame(as_records(file.name, chunk, file.file.format))
         sequence, ends = reader.source_tables.first_sequence + number, {(file.name, 0): chunk.end}
         arrived = F.lit(wall_clock().isoformat()).cast("timestamp")
         read = reader.read(reader.tasks.records.apply(records, arrived), origin, ends, sequence)

@@ -113,12 +113,15 @@ exponent. These rows are examples.
 """
 
 _IMPORTED = """
-A file that is imported has a format of its own: CSV, JSON lines, Parquet or Avro, whatever the `format` of the source
+A file of CSV, JSON lines, Parquet or Avro that is imported has a format of its own, whatever the `format` of the source
 is. Its rows become fields by the rules of [JSON](types.md), or of CSV. So a file may have values that the format of the
 source would reject, such as a double for a `decimal`. An imported CSV file has a header, commas and `--null-text`,
 whatever the source declares.
 
-`hourline replay` sends JSON, and refuses a source of another format.
+A file of text or Protobuf has records in the format of the source: each line, or each message with its length in
+front. They become fields as records of Kafka do. [Import and replay files](../guides/import-and-replay.md) says which
+files `hourline replay` sends to which source.
+
 [Tests of metrics](../guides/test-metrics.md#write-a-test) give the events of Avro and Protobuf as YAML.
 """
 

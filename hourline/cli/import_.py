@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 
 
 def import_(
-    files: Annotated[list[str], typer.Argument(help="CSV, JSON lines, Parquet or Avro, also gzipped or zipped.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="CSV, JSON lines, Parquet, Avro, text or Protobuf, also packed."),
+    ],
     source: Annotated[str, typer.Option("--source", "-s", help="The source of the events.")],
     project: ProjectFolder = Path(),
     workspace: Workspace = None,
     format: Annotated[
-        Literal["csv", "jsonl", "parquet", "avro"] | None,
-        typer.Option(help="The format of the files.", show_default="by their names"),
+        Literal["csv", "jsonl", "parquet", "avro", "text", "protobuf"] | None,
+        typer.Option(
+            help="The format of the files. text, protobuf: records in the source's format.",
+            show_default="by their names",
+        ),
     ] = None,
     null_text: Annotated[
         str | None, typer.Option(help="A cell that stands for null in CSV, besides the empty one without quotes.")

@@ -10,12 +10,14 @@ from hourline.cli.options import ProjectFolder, Workspace, load, require_known
 from hourline.cli.output import note
 from hourline.exit_status import INTERRUPTED
 from hourline_core.errors import UsageError
+from hourline_core.formats.files.data_file import find_data_file
+from hourline_core.formats.files.own_format import FORMATS_OF_RECORDS, refuse_other_format
 from hourline_core.model import Source
 from hourline_core.model.topics import matches, names_of, topic_text
 
 
 def replay(
-    file: Annotated[str, typer.Argument(help="CSV, JSON lines, Parquet or Avro, also gzipped or zipped.")],
+    file: Annotated[str, typer.Argument(help="CSV, JSON lines, Parquet, Avro, text or Protobuf, also packed.")],
     source: Annotated[str, typer.Option("--source", "-s", help="The source whose topic gets the events.")],
     topic: Annotated[
         str | None,
@@ -33,8 +35,11 @@ def replay(
         float | None, typer.Option(help="Send this many times faster than the times in the --order-by column.")
     ] = None,
     format: Annotated[
-        Literal["csv", "jsonl", "parquet", "avro"] | None,
-        typer.Option(help="The format of the file.", show_default="by its name"),
+        Literal["csv", "jsonl", "parquet", "avro", "text", "protobuf"] | None,
+        typer.Option(
+            help="The format of the file. text, protobuf: records in the source's format.",
+            show_default="by its name",
+        ),
     ] = None,
     key: Annotated[str | None, typer.Option(help="The column with the record's key.")] = None,
     partition: Annotated[
@@ -55,16 +60,21 @@ def replay(
     ] = False,
 ) -> None:
     """Send a file's events to Kafka, once per run. They go to the topic of the source. The command waits until
-    Kafka has stored them. It sends JSON, so it refuses a source of another format.
+    Kafka has stored them. It sends JSON; or records in the format of the source, as they are.
     """
     declared = load(project, workspace)
     reader = declared.sources[require_known("source", source, list(declared.sources))]
     refuse_without_topic(reader, "send the events to an input of it")
-    if not reader.format.is_plain_json:
+    format = find_data_file(file, format).format
+    avro = reader.format.avro if format == "avro" and not reader.format.uses_registry else None
+    if format in FORMATS_OF_RECORDS:
+        refuse_other_format(format, file, reader)
+    elif avro is None and not reader.format.is_plain_json:
         of_registry = " that name schemas of a registry" if reader.format.name == "json" else ""
         raise UsageError(
-            f"source '{reader.name}' takes records in {reader.format.name}{of_registry}, and `hourline replay` sends "
-            "JSON: send them with a producer of that format"
+            f"source '{reader.name}' takes records in {reader.format.name}{of_registry}, and `hourline replay` makes "
+            f"JSON of {file}: send them with a producer of that format, or give a file of such records, as in "
+            "--format text, protobuf or avro"
         )
     chosen = _topic(reader, topic)
     from hourline.replay.replay_file import replay_file
@@ -90,6 +100,7 @@ def replay(
             compression=compression,
             null_text=null_text,
             fields=reader.fields,
+            avro_schema=avro.schema_ if avro else None,
             transactional=transactional,
         )
     if not declared.settings.kafka.bootstrap and lease_holder(declared.workspace, "speed") is None:

@@ -18,7 +18,7 @@ from hourline_core.model.hours import hour_text, iso_text
 from hourline_core.model.metric_test import MOST_RECORDS
 from hourline_core.model.scratch_columns import RECORD, VALUE
 from hourline_core.sql.literals import identifier, literal
-from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
+from hourline_core.validation.file_rows import CONTENT_TYPE, CSV
 from serving_layer.connection import Connection
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")

@@ -28,6 +28,7 @@ def replay_file(
     compression: Compression = "lz4",
     null_text: str | None = None,
     fields: Mapping[str, Field] = MappingProxyType({}),
+    avro_schema: str | None = None,
     transactional: bool = False,
 ) -> Delivered:
     """Send the records of the file ``name`` to ``topic``, with a progress bar on stderr.
@@ -46,6 +47,7 @@ def replay_file(
             partition=partition,
             null_text=null_text,
             fields=fields,
+            avro_schema=avro_schema,
         ) as recording,
         progress_bar(topic, recording.total) as on_progress,
         interruptible() as stopped,

@@ -29,7 +29,7 @@ from hourline_core.model.scratch_columns import (
     UNREADABLE,
     VALUE,
 )
-from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
+from hourline_core.validation.file_rows import CONTENT_TYPE, CSV, OWN_FORMAT
 from hourline_core.validation.reasons import Reasons
 from hourline_core.validation.validator import RecordColumns, Validator, event_time_column
 from hourline_core.validation.value_decoder import ValueDecoder, Values
@@ -45,7 +45,7 @@ _ATTEMPTED = f"{SCRATCH_PREFIX}attempted"
 
 def decode(records: DataFrame, format: RecordFormat, fields: Mapping[str, Field]) -> DataFrame:
     """Add ``fields``, and UNDECODED (string), to ``records``, which have VALUE (binary), HEADERS and
-    RECORD_TIMESTAMP_TYPE. Rows of imported CSV files are told by their header.
+    RECORD_TIMESTAMP_TYPE. How rows of files are read is told by their header.
 
     UNDECODED is null if the value was decoded, else it says why not, and all fields are null. The fields have their
     declared types, and are null if the record lacks them. Of a null value, or of an empty one that the format does not
@@ -123,7 +123,8 @@ def _ways_to_read(format: RecordFormat) -> dict[str, Column]:
     is_csv = is_imported & (F.col(HEADERS)[CONTENT_TYPE] == F.lit(CSV))
     ways = {_IS_CSV: F.coalesce(is_csv, F.lit(False))}
     if not format.is_plain_json:
-        ways[_IS_IMPORTED] = is_imported
+        is_own = F.coalesce(F.col(HEADERS)[CONTENT_TYPE] == F.lit(OWN_FORMAT), F.lit(False))
+        ways[_IS_IMPORTED] = is_imported & ~is_own
     if format.uses_registry:
         ways[_SCHEMA_ID] = F.col(HEADERS)[HEADER]
     return ways

@@ -30,8 +30,10 @@ class Files(Declaration):
     with `.` or `_`, or end with `.tmp`, `.part` or `.partial`, are passed over.
     """
 
-    format: Literal["csv", "jsonl", "parquet", "avro"] | None = None
-    """The format of the files. By default, their names tell it, as for `hourline import`."""
+    format: Literal["csv", "jsonl", "parquet", "avro", "text", "protobuf"] | None = None
+    """The format of the files. By default, their names tell it, as for `hourline import`. `text` and `protobuf`: each
+    line, or each message behind its length, is a record in the `format` of the source.
+    """
 
     null_text: str | None = None
     """A cell that stands for null in CSV, besides the empty one without quotes."""

@@ -39,7 +39,7 @@ _OF_RECORDS = (
 )
 """The keys that are about records of topics, which a derived source does not read."""
 
-_OF_TOPICS = ("topic", "branch", "format", "key_type", "on_recreate", "partitions", "retention")
+_OF_TOPICS = ("topic", "branch", "key_type", "on_recreate", "partitions", "retention")
 """The keys that are about topics, which a source of files does not read."""
 
 _OF_FILES = ("files", "delta")
@@ -390,7 +390,8 @@ class Source(Declaration):
         if len(given) > 1:
             raise refuse(f"got it beside `{given[0]}`, allowed is one of them", given[1])
         if given[0] in _OF_FILES:
-            for key in _OF_TOPICS:
+            # The files of a Delta table are Parquet.
+            for key in (*_OF_TOPICS, *(["format"] if given[0] == "delta" else [])):
                 if value.get(key) is not None:
                     raise refuse(f"got it beside `{given[0]}`, which reads no topic: leave {key} out", key)
             return value

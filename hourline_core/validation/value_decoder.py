@@ -1,6 +1,7 @@
 """Decodes the values of records: those of Kafka by the format of their source, and rows of imported files as JSON.
 
-A file has a format of its own. Its rows were made JSON objects, or are rows of CSV, when it was imported.
+A file has a format of its own. Its rows were made JSON objects, or are rows of CSV, when it was imported; or they are
+records in the format of their source.
 """
 
 from collections.abc import Mapping
@@ -16,8 +17,8 @@ from hourline_core.formats.json.decoder import JsonDecoder
 from hourline_core.formats.registry.wire_format import HEADER
 from hourline_core.model.fields import Field
 from hourline_core.model.record_format import RecordFormat
-from hourline_core.model.scratch_columns import HEADERS, RECORD_TIMESTAMP_TYPE, VALUE
-from hourline_core.validation.csv_rows import as_json_objects, find_csv_rows
+from hourline_core.model.scratch_columns import HEADERS, VALUE
+from hourline_core.validation.file_rows import as_json_objects, find_csv_rows, find_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +30,17 @@ class Values:
     is_csv: pa.Array | None = None
     """boolean, see ``find_csv_rows``."""
     is_imported: pa.Array | None = None
-    """boolean: whether the record is a row of an imported file. None: none is, or all are JSON."""
+    """boolean: whether the record is a row of a file, and read as JSON. None: none is, or all are JSON."""
     schema_ids: pa.Array | None = None
     """binary, see ``decode``."""
 
 
 def values_of(records: pa.RecordBatch, format: RecordFormat) -> Values:
     """The values of ``records`` in ``format``, which have VALUE, HEADERS and RECORD_TIMESTAMP_TYPE."""
-    types = records[RECORD_TIMESTAMP_TYPE]
     return Values(
         records[VALUE],
         find_csv_rows(records),
-        types.is_null() if types.null_count and not format.is_plain_json else None,
+        None if format.is_plain_json else find_rows(records),
         pc.map_lookup(records[HEADERS], HEADER, "last") if format.uses_registry else None,
     )
 

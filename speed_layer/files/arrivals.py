@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from hourline_core.formats.files.data_file import Format
 from hourline_core.formats.files.reading import Rows
 from hourline_core.runtime.unread_files import UnreadFiles
 
@@ -15,7 +16,7 @@ class ArrivedFile:
     name: str
     topic_id: str
     rows: Rows
-    is_csv: bool
+    format: Format
     begun: int
     """The number of its rows that were read before."""
     is_unchanged: Callable[[], bool]

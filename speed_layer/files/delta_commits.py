@@ -180,7 +180,7 @@ class DeltaTableCommits:
         refuse_foreign(data, rows, self._source)
         topic_id = known.topic_id if known else topic_id_of(file.identity, rows.total)
         name = f"{self._path.name}@{file.version}/{file.path.name}"
-        return ArrivedFile(name, topic_id, rows, False, known.end if known else 0, lambda: True)
+        return ArrivedFile(name, topic_id, rows, data.format, known.end if known else 0, lambda: True)
 
     def _cell(self, name: str, text: str | None) -> str:
         """The JSON text of the value of a partition."""

@@ -178,7 +178,7 @@ class Folder:
             return None
         topic_id = known.topic_id if known else topic_id_of(identity, rows.total)
         is_unchanged = partial(_has_stamp, path, stamp)
-        return ArrivedFile(name, topic_id, rows, file.format == "csv", known.end if known else 0, is_unchanged)
+        return ArrivedFile(name, topic_id, rows, file.format, known.end if known else 0, is_unchanged)
 
     def _has_rows_read(self, seen: SeenFile) -> bool:
         """Whether rows of what a file was before count."""

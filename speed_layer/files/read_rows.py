@@ -2,20 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
 
 from hourline_core.errors import UsageError
-from hourline_core.formats.files.data_file import DataFile
+from hourline_core.formats.files.data_file import DataFile, Format
+from hourline_core.formats.files.own_format import FORMATS_OF_RECORDS, refuse_other_format
 from hourline_core.formats.files.reading import Rows
 from hourline_core.ledger.layout import TIMESTAMP
 from hourline_core.model import Project, Source
-from hourline_core.validation.csv_rows import CONTENT_TYPE, CSV
+from hourline_core.validation.file_rows import CONTENT_TYPE, CSV, OWN_FORMAT
 
 _ROWS_LOOKED_AT = 1000
+_CONTENT_TYPES: Mapping[Format, bytes] = {"csv": CSV, "text": OWN_FORMAT, "protobuf": OWN_FORMAT}
 _ROWS_OF_CHUNK = 100_000
 BYTES_OF_CHUNK = 64 << 20
 """A chunk ends when it has reached one of both, or ``max_records_per_batch``."""
@@ -54,10 +56,11 @@ def read_chunks(rows: Rows, first: int, project: Project) -> Iterator[Chunk]:
         yield Chunk(first, payloads)
 
 
-def as_records(name: str, chunk: Chunk, *, is_csv: bool) -> pa.Table:
+def as_records(name: str, chunk: Chunk, format: Format) -> pa.Table:
     """A chunk of the file ``name`` as records, with the columns of ``read_topics``."""
     size, entry = len(chunk.payloads), pa.struct({"key": pa.string(), "value": pa.binary()})
-    headers = [{"key": CONTENT_TYPE, "value": CSV}] if is_csv else None
+    content_type = _CONTENT_TYPES.get(format)
+    headers = [{"key": CONTENT_TYPE, "value": content_type}] if content_type else None
     return pa.table(
         {
             "key": pa.nulls(size, pa.binary()),
@@ -80,6 +83,9 @@ def hash_content(file: DataFile) -> str:
 
 def refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
     """Raise UsageError for a file that cannot belong to ``source``, before its rows are archived."""
+    if file.format in FORMATS_OF_RECORDS:
+        refuse_other_format(file.format, str(file), source)
+        return
     keys = {field.key or name for name, field in source.fields.items()}
     if rows.columns is not None:
         if not keys & set(rows.columns):

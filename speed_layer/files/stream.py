@@ -120,7 +120,7 @@ class FileStream(ThreadStream):
         last, chunk = parts[-1]
         origin = Origin({file.name: file.topic_id for file, _ in parts}, goes_on=chunk.end < last.rows.total)
         records = self._spark.createDataFrame(
-            pa.concat_tables([as_records(file.name, chunk, is_csv=file.is_csv) for file, chunk in parts])
+            pa.concat_tables([as_records(file.name, chunk, file.format) for file, chunk in parts])
         )
         arrived = F.lit(self._clock().isoformat()).cast("timestamp")
         evaluated = self._reader.tasks.records.apply(records, arrived)

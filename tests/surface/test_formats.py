@@ -29,5 +29,46 @@ def test_rows_of_files_are_not_sent_to_a_topic_of_another_format(
     folder = write_project(tmp_path, {**FILES, "sources/orders.yaml": source})
     (line,) = Failing(monkeypatch, capsys).lines("replay", "rows.jsonl", "--source", "orders", folder=folder, status=2)
     assert line.endswith(
-        f"source 'orders' {said} `hourline replay` sends JSON: send them with a producer of that format"
+        f"source 'orders' {said} `hourline replay` makes JSON of rows.jsonl: send them with a producer of that format, "
+        "or give a file of such records, as in --format text, protobuf or avro"
     )
+
+
+@pytest.mark.parametrize("command", ["replay", "import"])
+@pytest.mark.parametrize(
+    ("format", "file", "said"),
+    [
+        (
+            "json",
+            "rows.log",
+            "holds lines of text, which a source with `format: text or csv` reads; source 'orders' takes records in json: ",
+        ),
+        (
+            "{csv: {columns: [at]}}",
+            "rows.bin",
+            "holds messages of Protobuf, which a source with `format: protobuf` reads; source 'orders' takes records in csv: ",
+        ),
+        (
+            "{json: {registry: true}}",
+            "rows.log",
+            "takes records in json that name schemas of a registry: if the file is CSV",
+        ),
+    ],
+)
+def test_a_file_of_records_of_another_format_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    format: str,
+    file: str,
+    said: str,
+) -> None:
+    source = f"topic: o\nformat: {format}\nevent_time: at\nfields: {{at: string}}\n"
+    written = {"rows.log": "a line\n", "rows.bin": "\x01a", "sources/orders.yaml": source}
+    folder = write_project(tmp_path, {**FILES, **written})
+    options = ["--format", "protobuf"] if file == "rows.bin" else []
+    given = [file if command == "replay" else str(folder / file), "--source", "orders", *options]
+    (line,) = Failing(monkeypatch, capsys).lines(command, *given, folder=folder, status=2)
+    assert said in line
+    assert line.endswith("say so, as in --format jsonl")

@@ -1,6 +1,7 @@
 """Avro's files: each record becomes a JSON object. https://avro.apache.org/docs/1.12.0/specification/#object-container-files"""
 
 import bz2
+import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ _LARGEST = 1 << 30
 
 
 class _Header(NamedTuple):
+    schema: str
     record: Record
     unpack: Callable[[bytes], bytes]
     marker: bytes
@@ -34,14 +36,22 @@ class AvroRows:
     """The records of a file, as JSON. Numbers, texts, arrays and objects are such, and all else is text, as `json` has
     it in Avro, or as the text of the same value in Parquet.
 
-    Raises UsageError when the file is no valid Avro.
+    With ``schema``, the JSON text of one, each record is its bytes in that schema, as Avro's binary encoding has them.
+
+    Raises UsageError when the file is no valid Avro, or has another schema than that.
     """
 
-    def __init__(self, file: DataFile) -> None:
-        self._file = file
+    def __init__(self, file: DataFile, schema: str | None = None) -> None:
+        self._file, self._as_bytes = file, schema is not None
         with file.open() as stream:
             reading = _Reading(file, stream)
-            self.columns: list[str] = [member.name for member in reading.header().record.members]
+            header = reading.header()
+            if schema is not None and json.loads(header.schema) != json.loads(schema):
+                raise UsageError(
+                    f"{file} has another schema than its source, so its records cannot be sent as they are; "
+                    "declare the schema that `hourline import` reads from the file, or send them with a producer"
+                )
+            self.columns: list[str] = [member.name for member in header.record.members]
             self.total: int = sum(count for count, _ in reading.blocks())
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
@@ -64,7 +74,10 @@ class AvroRows:
                     if without_bytes > MOST_WITHOUT_BYTES:
                         most = f"allowed are {MOST_WITHOUT_BYTES} records without bytes"
                         raise UsageError(f"{self._file}: record {row} has no bytes; {most} in a block")
-                    yield row, msgspec.json.encode(json_value(header.record, value, refuses=False))
+                    if self._as_bytes:
+                        yield row, cursor.data[begin : cursor.place]
+                    else:
+                        yield row, msgspec.json.encode(json_value(header.record, value, refuses=False))
                 if cursor.place < len(cursor.data):
                     raise UsageError(f"{self._file} is not a valid Avro file: a block has more bytes than records")
 
@@ -92,10 +105,11 @@ class _Reading:
         if codec not in _UNPACK:
             raise UsageError(f"{self._file} is packed by '{codec}', readable are {', '.join(_UNPACK)}")
         try:
-            record = parse_avro(metadata.get("avro.schema", b"").decode())
+            schema = metadata.get("avro.schema", b"").decode()
+            record = parse_avro(schema)
         except (AvroSchemaError, UnicodeDecodeError) as error:
             raise self._invalid(f"its schema: {error}") from None
-        self._header = _Header(record, _UNPACK[codec], self._take(_MARKER))
+        self._header = _Header(schema, record, _UNPACK[codec], self._take(_MARKER))
         return self._header
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:

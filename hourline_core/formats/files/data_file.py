@@ -12,7 +12,10 @@ from typing import IO, Literal, cast
 from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.model.home_folder import expand_home
 
-Format = Literal["csv", "jsonl", "parquet", "avro"]
+Format = Literal["csv", "jsonl", "parquet", "avro", "text", "protobuf"]
+"""The format of a file. ``text`` and ``protobuf``: its records are in the format of their source, each a line or a
+message with its length in front.
+"""
 _ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".jsonl": "jsonl",
@@ -20,6 +23,8 @@ _ENDINGS: dict[str, Format] = {
     ".json": "jsonl",
     ".parquet": "parquet",
     ".avro": "avro",
+    ".log": "text",
+    ".txt": "text",
 }
 _PACKED = (".gz", ".zip")
 _READABLE = f"readable are {', '.join(_ENDINGS)}, each also as {' or '.join(_PACKED)}"

@@ -13,10 +13,12 @@ from hourline_core.errors import UsageError, did_you_mean
 from hourline_core.formats.files.avro_rows import AvroRows
 from hourline_core.formats.files.csv_rows import CsvRows
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
+from hourline_core.formats.files.delimited_messages import DelimitedMessages
 from hourline_core.formats.files.json_lines import JsonLines
 from hourline_core.formats.files.ordering import sort_records
 from hourline_core.formats.files.parquet_rows import ParquetRows
 from hourline_core.formats.files.record import Record, rank_of
+from hourline_core.formats.files.text_lines import TextLines
 from hourline_core.formats.files.typed_row import TypedRow
 from hourline_core.model.fields import Field
 
@@ -26,7 +28,7 @@ _RECORDS_CHECKED = 1000
 # Longer ones are texts. A whole number of more than 4,300 digits is none to Python.
 _NUMBER = re.compile(r"(?=.{1,300}\Z)-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 
-Rows = CsvRows | JsonLines | ParquetRows | AvroRows
+Rows = CsvRows | JsonLines | ParquetRows | AvroRows | TextLines | DelimitedMessages
 
 
 class NoRecordsError(UsageError):
@@ -51,8 +53,10 @@ def open_recording(
     partition: str | int | None = None,
     null_text: str | None = None,
     fields: Mapping[str, Field] = MappingProxyType({}),
+    avro_schema: str | None = None,
 ) -> Iterator[Recording]:
-    """The records of the file ``name``: JSON objects, or the unchanged lines of a JSON lines file.
+    """The records of the file ``name``: JSON objects, or the unchanged lines of a JSON lines file; or what a file of
+    text or Protobuf has. With ``avro_schema``, those of an Avro file of that schema are bytes.
 
     ``format`` overrides the file's ending. ``order_by``, ``key`` and ``partition`` name columns, with dots for a field
     of a nested object. If ``partition`` is an int, all records get that partition. In CSV, cells that equal
@@ -63,8 +67,11 @@ def open_recording(
     it may also be raised later, while their records are read.
     """
     file = find_data_file(name, format)
-    rows = rows_of(file, null_text)
+    as_bytes = file.format == "avro" and avro_schema is not None
+    rows = AvroRows(file, avro_schema) if as_bytes else rows_of(file, null_text)
     for column in {order_by, key, partition}:
+        if isinstance(column, str) and (as_bytes or file.format in ("text", "protobuf")):
+            raise UsageError(f"{file} holds records as they are sent, which have no column '{column}'; leave it out")
         if isinstance(column, str):
             _require_column(column, rows, file)
     records = _records(_Columns(order_by, key, partition), rows, TypedRow(fields) if file.format == "csv" else None)
@@ -87,6 +94,10 @@ def rows_of(file: DataFile, null_text: str | None) -> Rows:
             rows = ParquetRows(file)
         case "avro":
             rows = AvroRows(file)
+        case "text":
+            rows = TextLines(file)
+        case "protobuf":
+            rows = DelimitedMessages(file)
     if rows.total == 0:
         raise NoRecordsError(f"{file} holds no records")
     return rows

@@ -144,7 +144,7 @@ def test_a_truncated_or_damaged_file_is_refused_before_its_first_record(tmp_path
 
 
 def test_an_ending_that_tells_no_format_asks_for_one(tmp_path: Path) -> None:
-    file = plain(tmp_path / "events.log", b"{}\n")
+    file = plain(tmp_path / "events.dat", b"{}\n")
     assert "--format" in refusal(file)
     assert rows(file, format="jsonl") == [{}]
 

@@ -37,7 +37,7 @@ def test_a_folder_and_a_table_are_places_of_a_source_without_topics(tmp_path: Pa
             "topic: got it beside `files`, which reads no topic: leave topic out",
         ),
         (["delta: {table: in}", "branch: true"], "branch: got it beside `delta`, which reads no topic"),
-        (["files: {folder: in}", "format: {text: {pattern: '(?P<a>.)'}}"], "format: got it beside `files`"),
+        (["delta: {table: in}", "format: json"], "format: got it beside `delta`, which reads no topic"),
         (["files: {folder: in}", "delta: {table: in}"], "delta: got it beside `files`, allowed is one of them"),
         (["files: {folder: in}", "snapshot: {of: a, columns: b}"], "files: got it beside `snapshot`, allowed is one"),
         (
