@@ -18,6 +18,9 @@ from hourline_core.model.urls import check_http_url
 Target = Literal["topic", "webhook", "command", "postgresql"]
 TARGETS: tuple[Target, ...] = ("topic", "webhook", "command", "postgresql")
 """The keys that say where results are sent. A sink has one of them."""
+SentFormat = Literal["json", "avro", "protobuf", "json_schema"]
+WITH_REGISTRY: tuple[SentFormat, ...] = ("avro", "protobuf", "json_schema")
+"""The formats whose schemas a sink registers."""
 SENT_COLUMNS = ("window_start", "window_end", "state", "token", "revision")
 """What a sent result has beside the dimensions and measures of its metric."""
 
@@ -88,9 +91,9 @@ class Sink(Declaration):
     topic: Annotated[str, AfterValidator(check_topic_name)] | None = None
     """A topic of the project's Kafka. It is compacted, and nobody else writes to it. It is created if it is missing."""
 
-    format: Literal["json", "avro"] = "json"
-    """The format of the records of a topic. `avro`: by schemas that the sink registers in the project's schema
-    registry, as the subjects `<topic>-key` and `<topic>-value`.
+    format: SentFormat = "json"
+    """The format of the records of a topic. `avro`, `protobuf` and `json_schema` (JSON with a JSON Schema): by schemas
+    that the sink registers in the project's schema registry, as the subjects `<topic>-key` and `<topic>-value`.
     """
 
     partitions: Annotated[int, pydantic.Field(ge=1)] = 1

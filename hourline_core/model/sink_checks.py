@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from hourline_core.errors import did_you_mean
 from hourline_core.model.metric import Metric
-from hourline_core.model.sink import SENT_COLUMNS, Sink
+from hourline_core.model.sink import SENT_COLUMNS, WITH_REGISTRY, Sink
 from hourline_core.model.source import Source
 from hourline_core.model.topics import matches
 
@@ -28,10 +28,10 @@ def find_sink_mistakes(
                 f"{where('sink', name, ('metric',))}: metric: got '{sink.metric}', whose column '{taken}' has the name "
                 f"of a column that a sink adds ({', '.join(SENT_COLUMNS)}): rename it in the metric"
             )
-        if sink.format == "avro" and not has_registry:
+        if sink.format in WITH_REGISTRY and not has_registry:
             yield (
-                f"{where('sink', name, ('format',))}: format: got avro, but hourline.yaml has no registry; declare its "
-                "address there, `registry: {url: https://HOST:PORT}`"
+                f"{where('sink', name, ('format',))}: format: got {sink.format}, but hourline.yaml has no registry; "
+                "declare its address there, `registry: {url: https://HOST:PORT}`"
             )
         for source in sources.values():
             if sink.topic is not None and matches(source.topic, sink.topic):

@@ -1,4 +1,4 @@
-"""Results in Avro: a schema for keys and one for values, from the columns of the view, and the bytes of a result.
+"""Results in Avro: a schema from the columns of keys or values, and the bytes of a result.
 
 A result is written from its JSON, so that it says the same in all formats. fastavro writes it.
 """
@@ -6,7 +6,6 @@ A result is written from its JSON, so that it says the same in all formats. fast
 import base64
 import json
 import re
-from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Context, Decimal
 from functools import partial
@@ -16,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from hourline_core.errors import SinkError
-from hourline_core.model import Metric
+from hourline_core.formats.registry.written_schema import SchemaKind
+from serving_layer.sinks.record_columns import FindNewest, RecordColumns, no_schema
 
 Schema = dict[str, Any] | list[Any] | str
 """A schema of Avro, as JSON is read."""
@@ -28,46 +28,36 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class AvroRecord:
-    """A record of Avro with nullable members."""
+    """A record of Avro. See ``SchemaRecord``."""
 
-    def __init__(self, name: str, members: Mapping[str, pa.DataType], required: Mapping[str, Schema]) -> None:
-        """``members`` may be null; ``required`` come before them, and are not. Raises SinkError for a type without a
-        schema.
-        """
+    kind: SchemaKind = "AVRO"
+
+    def __init__(self, columns: RecordColumns, _find_newest: FindNewest = no_schema) -> None:
+        """See ``MakeRecord``. The schema is that of the columns, whatever there was before."""
         import fastavro
 
-        fields: list[dict[str, Any]] = [{"name": one, "type": schema} for one, schema in required.items()]
+        name = columns.name
+        fields: list[dict[str, Any]] = [
+            {"name": one, "type": _schema_of(kind, f"{name}__{one}")} for one, kind in columns.required.items()
+        ]
         fields += [
             {"name": one, "type": ["null", _schema_of(kind, f"{name}__{one}")], "default": None}
-            for one, kind in members.items()
+            for one, kind in columns.nullable.items()
         ]
-        self._members, self._required = dict(members), dict(required)
-        self.schema: dict[str, Any] = {"type": "record", "name": name, "fields": fields}
-        self._write = partial(fastavro.schemaless_writer, schema=fastavro.parse_schema(dict(self.schema)))
+        schema = {"type": "record", "name": name, "fields": fields}
+        self.schema = json.dumps(schema)
+        self._types = {**columns.required, **columns.nullable}
+        self._write = partial(fastavro.schemaless_writer, schema=fastavro.parse_schema(schema))
 
     def write(self, text: str) -> bytes:
-        """The bytes of a JSON object."""
+        """See ``SchemaRecord``."""
         given = json.loads(text, parse_float=Decimal)
         written = BytesIO()
         try:
-            record = {name: _required_value(given[name], schema) for name, schema in self._required.items()}
-            record |= {name: _value(given[name], kind) for name, kind in self._members.items()}
-            self._write(fo=written, record=record)
+            self._write(fo=written, record={name: _value(given[name], kind) for name, kind in self._types.items()})
         except (ArithmeticError, ValueError) as error:  # Such as a year after 9999.
             raise SinkError(f"{text[:200]} cannot be written in Avro: {error}; leave `format: avro` out") from None
         return written.getvalue()
-
-
-def key_record(metric: Metric, columns: pa.Schema) -> AvroRecord:
-    """That of keys: the window and the dimensions."""
-    types = {name: columns.field(name).type for name in metric.dimensions}
-    return AvroRecord(f"{metric.name}_key", types, {"window_start": _MOMENT, "window_end": _MOMENT})
-
-
-def value_record(metric: Metric, columns: pa.Schema) -> AvroRecord:
-    """That of values: state, token and revision, and the measures."""
-    types = {name: columns.field(name).type for name in metric.measures}
-    return AvroRecord(f"{metric.name}_value", types, {"state": "string", "token": "string", "revision": "long"})
 
 
 def _schema_of(kind: pa.DataType, path: str) -> Schema:
@@ -105,10 +95,6 @@ _SCALARS: tuple[tuple[Any, Schema], ...] = (
     (pa.types.is_large_string, "string"),
     (pa.types.is_binary, "bytes"),
 )
-
-
-def _required_value(value: Any, schema: Schema) -> Any:
-    return datetime.fromisoformat(value) if schema is _MOMENT else value
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:

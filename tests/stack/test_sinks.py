@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined] # not in strict mypy's way
 from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 import serving_layer
 from hourline_core.errors import HourlineError, SinkError
@@ -28,7 +27,7 @@ from tests.support.forked import start
 from tests.support.schema_registry import SchemaRegistry, serve_registry
 from tests.support.sent_values import key_text
 from tests.support.sent_visits import KILLED, made, send
-from tests.support.sink_topic import in_view, newest_of, read_json, read_topic
+from tests.support.sink_topic import deserializer_of, in_view, newest_of, read_json, read_topic
 from tests.support.visits import Visit, Visits
 
 COLUMNS = "page, slow, visits, mean_ms, worst, state"
@@ -238,14 +237,15 @@ def test_a_command_gets_each_result_and_its_failure_is_told(tmp_path: Path) -> N
     assert len(taken) == len(rows), "none is given twice"
 
 
-def test_a_topic_in_avro_is_read_by_the_schemas_of_the_registry(tmp_path: Path, kafka: str) -> None:
-    registry = SchemaRegistry()
+@pytest.mark.parametrize("format", ["avro", "protobuf", "json_schema"])
+def test_a_topic_is_read_by_the_schemas_of_the_registry(tmp_path: Path, kafka: str, format: str) -> None:
+    registry, topic = SchemaRegistry(), f"{format}-sink"
     with serve_registry(registry):
-        visits = made(tmp_path / "avro_sink", kafka, registry.url, topic="avro-sink", format="avro")
-        registry.fault = (409, {"error_code": 409, "message": "it is not compatible"})
-        with pytest.raises(SinkError, match=r"schema of subject 'avro-sink-key': it is not compatible; give the sink"):
+        visits = made(tmp_path / f"{format}_sink", kafka, registry.url, topic=topic, format=format)
+        registry.refuses = "it is not compatible"
+        with pytest.raises(SinkError, match=rf"schema of subject '{topic}-key': it is not compatible; give the sink"):
             send(visits.project)
-        registry.fault = None
+        registry.refuses = None
         killed = start(send_and_die, visits.project)
         killed.join()
         assert killed.exitcode == KILLED
@@ -256,8 +256,8 @@ def test_a_topic_in_avro_is_read_by_the_schemas_of_the_registry(tmp_path: Path, 
         visits.publish(9)
         assert send(visits.project) == (4, 1)
         client = SchemaRegistryClient({"url": registry.url})
-        records = read_topic(kafka, "avro-sink", AvroDeserializer(client))
+        records = read_topic(kafka, topic, deserializer_of(format, client))
         with serving_layer.connect(visits.project) as results:
             assert newest_of(records) == in_view(results, "loads")
         with pytest.raises(SinkError, match="which this sink has sent in another format than json"):
-            send(with_target(visits.project, topic="avro-sink"))
+            send(with_target(visits.project, topic=topic))

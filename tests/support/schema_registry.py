@@ -1,7 +1,7 @@
 """A schema registry on this machine, with Confluent's HTTP interface as far as clients of schemas need it.
 
-https://docs.confluent.io/platform/current/schema-registry/develop/api.html. It takes every schema as it is: it checks
-no compatibility. A schema of Protobuf is told as it was registered, or as a descriptor if that is asked for.
+https://docs.confluent.io/platform/current/schema-registry/develop/api.html. It takes every schema as it is, unless
+it ``is_backward``. A schema of Protobuf is told as it was registered, or as a descriptor if that is asked for.
 """
 
 import base64
@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from hourline_core.model.protobuf_schema import compile_protobuf
+from tests.support.registry_rules import find_conflict
 
 Answer = tuple[int, Any]
 
@@ -29,6 +30,10 @@ class _NotFoundError(Exception):
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
         self.code = code
+
+
+class _ConflictError(Exception):
+    """A schema is not compatible."""
 
 
 @dataclass
@@ -133,6 +138,10 @@ class SchemaRegistry:
         """Each request, such as ``GET /subjects``."""
         self.has_guids = True
         """Whether it tells schemas by their GUIDs. Not every registry does."""
+        self.refuses: str | None = None
+        """Why it takes no schema."""
+        self.is_backward = False
+        """Whether it refuses a schema that is not backward compatible with the newest one of its subject."""
         self.url = ""
         self._answering = threading.Event()
         self._answering.set()
@@ -180,6 +189,8 @@ class SchemaRegistry:
                     return 200, self._schemas.described(told) if "format=serialized" in query else told
                 except _NotFoundError as error:
                     return 404, {"error_code": error.code, "message": str(error)}
+                except _ConflictError as error:
+                    return 409, {"error_code": 409, "message": str(error)}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
     def _routes(self, with_deleted: bool) -> dict[str, Callable[..., Any]]:
@@ -201,6 +212,11 @@ class SchemaRegistry:
         }
 
     def _registered(self, subject: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+        if self.refuses:
+            raise _ConflictError(self.refuses)
+        has_rules = self.is_backward and subject in self._schemas.versions
+        if has_rules and (conflict := find_conflict(self._schemas.version(subject, "latest"), declared)):
+            raise _ConflictError(f"Schema being registered is incompatible with an earlier one: {conflict}")
         schema_id = self._schemas.register(subject, declared)
         return {**self._schemas.schema(schema_id), "id": schema_id}
 

@@ -3,13 +3,20 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.message_factory import GetMessageClass
 
 import serving_layer
+from hourline_core.model.protobuf_schema import choose_message, compile_protobuf, descriptor_of
 from hourline_core.runtime.topics import topic_offsets
 from tests.support.sent_values import Newest, as_sent, key_text, view
 
@@ -23,8 +30,33 @@ class TopicRecord:
 Deserialize = Callable[[bytes, SerializationContext], Any]
 
 
-def read_topic(kafka: str, topic: str, avro: Deserialize | None = None) -> list[TopicRecord]:
-    """The committed records, by partition and offset: in JSON, or read by ``avro``."""
+def deserializer_of(format: str, client: SchemaRegistryClient) -> Deserialize:
+    """What reads keys and values of a format by the registry, with Confluent's deserializers."""
+    if format != "protobuf":
+        other: Deserialize = (
+            AvroDeserializer(client) if format == "avro" else JSONDeserializer(None, schema_registry_client=client)
+        )
+        return other
+
+    def read(record: bytes, context: SerializationContext) -> dict[str, Any]:
+        schema = client.get_schema(int.from_bytes(record[1:5], "big")).schema_str
+        compiled = compile_protobuf((("", schema or ""),))
+        message_class = GetMessageClass(descriptor_of(compiled, choose_message(compiled, None)))
+        message: Any = ProtobufDeserializer(message_class, schema_registry_client=client)(record, context)
+        return {field.name: _member(message, field) for field in message.DESCRIPTOR.fields}
+
+    return read
+
+
+def _member(message: Any, field: Any) -> Any:
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    value = getattr(message, field.name)
+    return value.ToDatetime(UTC) if field.message_type else value
+
+
+def read_topic(kafka: str, topic: str, deserialize: Deserialize | None = None) -> list[TopicRecord]:
+    """The committed records, by partition and offset: in JSON, or read by ``deserialize``."""
     consumer = Consumer(
         {
             **{"bootstrap.servers": kafka, "group.id": "reader", "enable.auto.commit": False},
@@ -45,7 +77,11 @@ def read_topic(kafka: str, topic: str, avro: Deserialize | None = None) -> list[
         assert isinstance(key, bytes)
         assert isinstance(value, bytes | None)
         read: list[Any] = [
-            None if text is None else as_sent(avro(text, SerializationContext(topic, of))) if avro else read_json(text)
+            None
+            if text is None
+            else as_sent(deserialize(text, SerializationContext(topic, of)))
+            if deserialize
+            else read_json(text)
             for text, of in ((key, MessageField.KEY), (value, MessageField.VALUE))
         ]
         found.append(TopicRecord(read[0], read[1]))

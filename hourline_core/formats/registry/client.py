@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hourline_core.error_causes import first_cause
 from hourline_core.errors import RegistryAwayError, RegistryForbidsError
 from hourline_core.formats.registry.wire_format import SchemaId
-from hourline_core.formats.registry.written_schema import WrittenSchema
+from hourline_core.formats.registry.written_schema import SchemaKind, WrittenSchema
 from hourline_core.model.registry import RegistryAccess
 
 if TYPE_CHECKING:
@@ -59,15 +59,15 @@ class RegistryClient:
                 raise ValueError("a version without its number and id")
             return found.version, self._with_references(client, found.schema_id, found.schema, (subject,))
 
-    def register(self, subject: str, schema: str) -> int:
-        """The id of a schema of Avro (JSON) of ``subject``, which gets it as a new version unless it has it. Raises
-        RefusedSchemaError if the subject may not have it.
+    def register(self, subject: str, schema: str, kind: SchemaKind) -> int:
+        """The id of a schema of ``subject``, which gets it as a new version unless it has it. Raises RefusedSchemaError
+        if the subject may not have it.
         """
         from confluent_kafka.schema_registry import Schema, SchemaRegistryError
 
         with self._asking() as client:
             try:
-                return int(client.register_schema(subject, Schema(schema, "AVRO")))
+                return int(client.register_schema(subject, Schema(schema, kind)))
             except SchemaRegistryError as error:
                 if error.http_status_code in (409, 422):
                     raise RefusedSchemaError(first_cause([str(error.error_message)])) from None

@@ -59,6 +59,8 @@ def test_each_target_is_declared_in_one_line(tmp_path: Path) -> None:
         ("{metric: revenue, command: [a], partitions: 2}", "partitions: got it without a topic"),
         ("{metric: revenue, command: [a], format: avro}", "format: got it without a topic"),
         ("{metric: revenue, topic: a, format: avro}", "format: got avro, but hourline.yaml has no registry"),
+        ("{metric: revenue, topic: a, format: protobuf}", "format: got protobuf, but hourline.yaml has no registry"),
+        ("{metric: revenue, topic: a, format: json_schema}", "format: got json_schema, but hourline.yaml has no"),
         ("{metric: revenue, command: []}", "command"),
         ("{metric: revenue, webhook: 'ftp://x/y'}", "got something else, allowed is http://HOST:PORT/PATH or https://"),
         (
