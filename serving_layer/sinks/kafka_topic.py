@@ -19,7 +19,7 @@ from hourline_core.runtime.topics import id_of
 from serving_layer.sinks.record_format import RecordFormat
 from serving_layer.sinks.result import Result
 from serving_layer.sinks.sent_results import SentResults
-from serving_layer.sinks.topic_records import OFFSETS, Owner, headers_of, key_of, read_sent_records
+from serving_layer.sinks.topic_records import OFFSETS, Owner, earlier_bytes_of, headers_of, key_of, read_sent_records
 
 _SECONDS = 30.0
 _MOST_BYTES = 1_000_000_000
@@ -40,10 +40,11 @@ class KafkaTopic:
         """Connect, and bring ``sent`` up to date. Raises BrokerError, and SinkError if the topic cannot be used."""
         assert sink.topic is not None
         self._topic, self._format = sink.topic, format
-        self._owner = Owner(f"{project.identifier}/{sink.name}", format.name)
+        self._owner = Owner(f"{project.identifier}/{sink.name}", format.name, format.key_front)
         self._kafka, options = reachable_kafka(project), project.settings.kafka.options
         self._there = ensure_compacted_topic(self._kafka, sink.topic, sink.partitions, options)
-        sent.begin(f"topic {self._there.id} {format.name}")  # If it is another topic, what it has is read.
+        # If it is another topic, or keys are written in another way, what it has is read.
+        sent.begin(f"topic {self._there.id} {format.name} {format.key_front.hex()}".strip())
         self._admin = KeptAdmin(self._kafka, options)
         self._reported: deque[KafkaError] = deque(maxlen=10)
         self._refused: list[tuple[KafkaError, Message]] = []
@@ -101,11 +102,12 @@ class KafkaTopic:
 
     def _produce(self, result: Result, token: str, revision: int) -> None:
         value = result.sent_value(token, revision)
+        key = earlier_bytes_of(result) or self._format.key(result.key)
         while True:
             try:
                 self._producer.produce(
                     self._topic,
-                    key=self._format.key(result.key),
+                    key=key,
                     value=None if value is None else self._format.value(value),
                     headers=headers_of(self._owner, result, revision),
                     on_delivery=self._on_delivery,

@@ -16,6 +16,8 @@ class RecordFormat(Protocol):
     """Writes keys and values, which are given as JSON objects."""
 
     name: str
+    key_front: bytes
+    """The bytes in front of each key, which name its schema. With another schema, a key has other bytes."""
 
     def key(self, text: str) -> bytes:
         """The bytes of a key."""
@@ -28,6 +30,7 @@ class JsonRecords:
     """The JSON as it is."""
 
     name = "json"
+    key_front = b""
 
     def key(self, text: str) -> bytes:
         """See ``RecordFormat``."""
@@ -70,16 +73,16 @@ class RegisteredRecords:
         self.name: str = sink.format
         self._access = RegistryAccess.of(project.settings.registry, project.root, project.workspace)
         self._client, self._make = RegistryClient(self._access), make
-        self._key_id, self._key = self._register(f"{sink.topic}-key", key_columns(metric, columns))
-        self._value_id, self._value = self._register(f"{sink.topic}-value", value_columns(metric, columns))
+        self.key_front, self._key = self._register(f"{sink.topic}-key", key_columns(metric, columns))
+        self._value_front, self._value = self._register(f"{sink.topic}-value", value_columns(metric, columns))
 
     def key(self, text: str) -> bytes:
         """See ``RecordFormat``."""
-        return self._key_id + self._key.write(text)
+        return self.key_front + self._key.write(text)
 
     def value(self, text: str) -> bytes:
         """See ``RecordFormat``."""
-        return self._value_id + self._value.write(text)
+        return self._value_front + self._value.write(text)
 
     def _register(self, subject: str, columns: RecordColumns) -> tuple[bytes, SchemaRecord]:
         """The bytes in front of each record, and what writes the rest."""

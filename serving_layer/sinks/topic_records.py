@@ -3,8 +3,12 @@
 Each record has these headers: ``hourline-sink`` (project and sink), ``hourline-revision``, ``hourline-window`` (start
 and end of the window) and, unless it is a tombstone, ``hourline-digest`` (the MD5 of the value without token and
 revision). In another format than JSON, ``hourline-key`` has the key as JSON.
+
+If keys get another schema, such as with other dimensions, a key has other bytes. Kafka then keeps what it has under the
+earlier ones, so these are results of their own, which are gone: their key is a list of the key and of these bytes.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,12 +38,14 @@ class Owner:
     """The project and the sink."""
     format: str
     """The format of the records. In JSON, a record has no header with its key."""
+    key_front: bytes
+    """What the bytes of each key begin with."""
 
 
 def headers_of(owner: Owner, result: Result, revision: int) -> list[tuple[str, str | bytes | None]]:
     """The headers of a record."""
     said = {_OWNER: owner.name, _REVISION: str(revision), _WINDOW: _window_text(result.window)}
-    said |= {} if owner.format == _JSON else {_KEY: result.key}
+    said |= {} if owner.format == _JSON else {_KEY: _earlier(result)[0]}
     said |= {} if result.digest is None else {_DIGEST: result.digest}
     return [(name, text.encode()) for name, text in said.items()]
 
@@ -119,6 +125,9 @@ def _read(message: Message, topic: str, owner: Owner) -> tuple[Result, int]:
         if given != owner.name or (_KEY in said) == (owner.format == _JSON):
             raise ValueError
         start, end = (datetime.fromisoformat(moment) for moment in str(said[_WINDOW]).split("/"))
+        written = message.key() or b""
+        if isinstance(written, bytes) and not written.startswith(owner.key_front):
+            key = json.dumps([key, written.hex()])
         digest = None if message.value() is None else str(said[_DIGEST])
         return Result(key, (start, end), None, digest), int(str(said[_REVISION]))
     except (ValueError, KeyError):
@@ -143,6 +152,19 @@ def _sent_at(message: Message) -> str:
         return f", sent at {iso_text(datetime.fromtimestamp(milliseconds / 1000, UTC))}"
     except (OverflowError, ValueError, OSError):  # A producer may say any time.
         return ""
+
+
+def earlier_bytes_of(result: Result) -> bytes | None:
+    """The bytes of the key of a result that was sent by an earlier schema. None: it is one of today's."""
+    return _earlier(result)[1]
+
+
+def _earlier(result: Result) -> tuple[str, bytes | None]:
+    """The key as JSON, and its bytes if these are of an earlier schema."""
+    if result.key.startswith("{"):
+        return result.key, None
+    key, written = json.loads(result.key)
+    return str(key), bytes.fromhex(written)
 
 
 def key_of(message: Message) -> str:

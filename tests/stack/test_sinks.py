@@ -23,11 +23,12 @@ from hourline_core.runtime.airflow.postgres import Postgres
 from hourline_core.runtime.compacted_topic import ensure_compacted_topic
 from serving_layer.sinks.sender import Sender, sent_file
 from serving_layer.sinks.sent_results import SentResults
+from tests.protocol.test_rollups import with_rollups
 from tests.support.forked import start
 from tests.support.schema_registry import SchemaRegistry, serve_registry
 from tests.support.sent_values import key_text
 from tests.support.sent_visits import KILLED, made, send
-from tests.support.sink_topic import deserializer_of, in_view, newest_of, read_json, read_topic
+from tests.support.sink_topic import compacted, deserializer_of, in_view, newest_of, read_json, read_topic
 from tests.support.visits import Visit, Visits
 
 COLUMNS = "page, slow, visits, mean_ms, worst, state"
@@ -261,3 +262,20 @@ def test_a_topic_is_read_by_the_schemas_of_the_registry(tmp_path: Path, kafka: s
             assert newest_of(records) == in_view(results, "loads")
         with pytest.raises(SinkError, match="which this sink has sent in another format than json"):
             send(with_target(visits.project, topic=topic))
+
+
+@pytest.mark.parametrize("format", ["avro", "protobuf"])
+def test_keys_of_other_dimensions_are_gone(tmp_path: Path, kafka: str, format: str) -> None:
+    registry, topic = SchemaRegistry(), f"{format}-dimensions"
+    with serve_registry(registry):
+        visits = made(tmp_path / f"{format}_dims", kafka, registry.url, topic=topic, format=format)
+        sink = next(iter(visits.project.sinks.values())).model_copy(update={"metric": "kept"})
+        visits.project = replace(visits.project, sinks={})
+        client = SchemaRegistryClient({"url": registry.url})
+        for dimensions in (["page", "slow"], ["page"], ["slow"], ["page", "slow"]):
+            project = with_rollups(visits.project, kept={"dimensions": dimensions})
+            project = replace(project, sinks={sink.name: sink})
+            send(project)
+            records = read_topic(kafka, topic, deserializer_of(format, client))
+            with serving_layer.connect(project) as results:
+                assert compacted(records) == in_view(results, "kept")

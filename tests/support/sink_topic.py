@@ -25,6 +25,7 @@ from tests.support.sent_values import Newest, as_sent, key_text, view
 class TopicRecord:
     key: dict[str, Any]
     value: dict[str, Any] | None
+    key_bytes: bytes
 
 
 Deserialize = Callable[[bytes, SerializationContext], Any]
@@ -84,7 +85,7 @@ def read_topic(kafka: str, topic: str, deserialize: Deserialize | None = None) -
             else read_json(text)
             for text, of in ((key, MessageField.KEY), (value, MessageField.VALUE))
         ]
-        found.append(TopicRecord(read[0], read[1]))
+        found.append(TopicRecord(read[0], read[1], key))
     consumer.close()
     return found
 
@@ -111,6 +112,15 @@ def newest_of(records: list[TopicRecord]) -> Newest:
         assert newest.get(key) != value
         newest[key] = value
     return newest
+
+
+def compacted(records: list[TopicRecord]) -> Newest:
+    """The newest value of each key, as Kafka compacts the topic: by the bytes of the key."""
+    newest = {record.key_bytes: record for record in records}
+    there = [record for record in newest.values() if record.value is not None]
+    found = newest_of(there)
+    assert len(found) == len(there), "no result is there by two keys"
+    return found
 
 
 def in_view(connection: serving_layer.Connection, metric: str) -> Newest:
