@@ -126,6 +126,8 @@ def page() -> str:
         *_part(3, _TITLES[Field], Field),
         *_part(3, _TITLES[EventTime], EventTime),
         *_part(3, _TITLES[TopicPattern], TopicPattern),
+        *_part(3, _TITLES[Files], Files, prefix="files."),
+        *_part(3, _TITLES[DeltaCommits], DeltaCommits, prefix="delta."),
         *_part(3, _TITLES[RecordFormat], RecordFormat, prefix="format."),
         *_part(4, _TITLES[AvroFormat], AvroFormat, prefix="avro."),
         *_part(4, _TITLES[CsvFormat], CsvFormat, prefix="csv."),
