@@ -18,6 +18,7 @@ from hourline_core.model import Project
 from hourline_core.runtime.ports import free_ports
 from hourline_core.runtime.topics import ensure_topic
 from tests.support.kafka_rig import KafkaRig, Running
+from tests.support.protobuf import schema_of, write
 from tests.support.registry_records import Wire, member, prefixed, record
 from tests.support.schema_registry import SchemaRegistry, serve_registry
 from tests.support.speed_process import wait_until
@@ -40,6 +41,9 @@ READER = record(
 UNREADABLE = record(
     "Order", member("at", {"type": "long", "logicalType": "timestamp-millis"}), member("amount", "string")
 )
+SENT = schema_of("message M { int64 amount = 1; google.protobuf.Timestamp at = 2; }", "google/protobuf/timestamp.proto")
+NOTED = {"type": "object", "properties": {"at": {"type": "string"}, "amount": {"type": "integer"}}}
+SOURCES = ("orders", "returns", "visits", "sent", "noted")
 AVRO = "topic: TOPIC\nformat: {avro: {schema: order.avsc, registry: true}}\nevent_time: "
 METRIC = "source: SOURCE\nmeasures: {records: count, total: sum(amount)}\n"
 FILES = {
@@ -47,8 +51,12 @@ FILES = {
     "sources/orders.yaml": f"{AVRO.replace('TOPIC', 'orders')}at\n",
     # Only Spark evaluates that.
     "sources/returns.yaml": f"{AVRO.replace('TOPIC', 'returns')}at - INTERVAL 1 HOUR\n",
+    "schemas/sent.proto": SENT,
+    "sources/sent.yaml": "topic: sent\nformat: {protobuf: {schema: sent.proto, registry: true}}\nevent_time: at\n",
+    "sources/noted.yaml": "topic: noted\nformat: {json: {registry: true}}\n"
+    "fields: {at: timestamp, amount: long}\nevent_time: at\n",
     "sources/visits.yaml": "topic: visits\nfields: {at: timestamp, amount: long}\nevent_time: at\n",
-    **{f"metrics/{name}_n.yaml": METRIC.replace("SOURCE", name) for name in ("orders", "returns", "visits")},
+    **{f"metrics/{name}_n.yaml": METRIC.replace("SOURCE", name) for name in SOURCES},
 }
 NOON = 1_709_294_400_000
 
@@ -63,7 +71,7 @@ class Stage:
         self.start_registry()
         settings = f"kafka: {{bootstrap: '${{KAFKA}}'}}\nregistry: {{url: '{self.registry.url}', user: reader, password: swordfish}}\n"
         self.rig = stack.enter_context(KafkaRig(folder, {"hourline.yaml": settings, **FILES}))
-        for topic in ("orders", "returns", "visits"):
+        for topic in SOURCES:
             ensure_topic(self.rig.kafka, topic, 1, {})
         stack.callback(self._served.close)
         self._producer = Producer({"bootstrap.servers": self.rig.kafka, "log_level": 0})
@@ -93,7 +101,7 @@ class Stage:
                 name: connection.sql(
                     f"SELECT coalesce(sum(records), 0)::int, coalesce(sum(total), 0)::int FROM {name}_n"
                 ).fetchall()[0]
-                for name in ("orders", "returns", "visits")
+                for name in SOURCES
             }
 
     def wait_for(self, running: Running, **counts: int) -> None:
@@ -127,14 +135,26 @@ def test_a_registry_that_goes_in_mid_stream_is_waited_for(stage: Stage) -> None:
     of_first = [written(FIRST, first, at=NOON, n=number) for number in range(10)]
     of_second = [written(SECOND, second, at=NOON, amount=100, id=f"{number}") for number in range(5)]
     in_header = [(value[5:], b"\1" + stage.registry.guid(second).bytes) for value, _ in of_second]
+    of_protobuf = stage.registry.register("sent-value", SENT, kind="PROTOBUF")
+    of_json = stage.registry.register("noted-value", NOTED, kind="JSON")
+    # The message is the first one of its schema.
+    messages = [
+        prefixed(of_protobuf, b"\0" + write(SENT, f"amount: {number} at {{ seconds: {NOON // 1000} }}"))
+        for number in range(10)
+    ]
+    notes = [prefixed(of_json, b'{"at": "2024-03-01T12:00:00Z", "amount": %d}' % number) for number in range(10)]
     with stage.rig.running(stage.project) as running:
         for topic in ("orders", "returns"):
             stage.send(topic, *of_first)
-        stage.wait_for(running, orders=10, returns=10)
+        stage.send("sent", *messages)
+        stage.send("noted", *notes)
+        stage.wait_for(running, orders=10, returns=10, sent=10, noted=10)
         stage.stop_registry()
+        stage.send("sent", *messages)
+        stage.send("noted", *notes)
         for topic in ("orders", "returns"):
             stage.send(topic, *of_first)
-        stage.wait_for(running, orders=20, returns=20)
+        stage.wait_for(running, orders=20, returns=20, sent=20, noted=20)
         assert running.registry == [], "its schema is known"
         for topic in ("orders", "returns"):
             stage.send(topic, *of_second)
@@ -151,7 +171,13 @@ def test_a_registry_that_goes_in_mid_stream_is_waited_for(stage: Stage) -> None:
         stage.wait_for(running, orders=40, returns=40)
     assert not running.done.result()
     sum_of_all = 3 * sum(range(10)) + 10 * 100
-    assert stage.counted() == {"orders": (40, sum_of_all), "returns": (40, sum_of_all), "visits": (3, 3)}
+    assert stage.counted() == {
+        "orders": (40, sum_of_all),
+        "returns": (40, sum_of_all),
+        "visits": (3, 3),
+        "sent": (20, 2 * sum(range(10))),
+        "noted": (20, 2 * sum(range(10))),
+    }
     said = [
         "schema id 99 is not in the registry, which answers: Schema 99 not found (40403)",
         f"schema id {third} (subject 'orders-value'): field 'amount': got the schema's type string, want long",
