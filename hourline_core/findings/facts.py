@@ -165,7 +165,9 @@ class SourceFacts:
     registry: RegistryAbsence | None = None
     """What it waits for the schema registry for."""
     unread_files: tuple[HeldFile, ...] = ()
-    """Those that the running speed layer does not read as they are."""
+    """Those that the running speed layer does not read as they are, the first ones."""
+    all_unread_files: int = 0
+    """The number of all of these."""
     waiting: Waiting | None = None
     refused_lookups: tuple[RefusedLookup, ...] = ()
     changed_lookups: tuple[ChangedLookup, ...] = ()

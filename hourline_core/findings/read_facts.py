@@ -38,7 +38,7 @@ from hourline_core.runtime.registry_absence import registry_absences
 from hourline_core.runtime.sink_state import SinkProblem, find_sink_problem
 from hourline_core.runtime.speed_end import last_end
 from hourline_core.runtime.topic_absence import absent_topics
-from hourline_core.runtime.unread_files import HeldFile, find_unread_files
+from hourline_core.runtime.unread_files import find_unread_files
 from hourline_core.runtime.unwritten_reports import last_unwritten
 from hourline_core.sql import arrivals
 from hourline_core.sql.all_progress import PARTITION_CLOCKS_SQL, TOPICS_SQL, keep_all_progress
@@ -83,8 +83,9 @@ class FactsReader:
             place.rpartition(":")[0] or place,
             gone={name: self._gone[name] for name in names_of(source.topic) if name in self._gone},
             registry=self._without_registry.get(source.name),
-            unread_files=_held_files(self._project, source),
         )
+        if source.reads_files and (unread := find_unread_files(self._project.workspace, source.name)):
+            facts = replace(facts, unread_files=tuple(unread.held), all_unread_files=unread.held_files)
         states = [read_state(self._project, self._project.lookups[name]) for name in sorted(lookup_names(source))]
         facts = replace(
             facts,
@@ -206,11 +207,6 @@ def _reason(row: Mapping[str, Any]) -> Reason:
 
 def _refused_lookups(states: Iterable[LookupState]) -> tuple[RefusedLookup, ...]:
     return tuple(RefusedLookup(one.lookup.name, one.problem, one.refreshed) for one in states if one.problem)
-
-
-def _held_files(project: Project, source: Source) -> tuple[HeldFile, ...]:
-    unread = find_unread_files(project.workspace, source.name) if source.reads_files else None
-    return tuple(unread.held) if unread else ()
 
 
 def _failing_sinks(project: Project, source: Source, token: str) -> Iterator[SinkProblem]:

@@ -73,9 +73,9 @@ def find_unread_files(facts: SourceFacts) -> Found | None:
         "unread_files",
         held[0].since,
         held[-1].since,
-        f"{len(held):,} file(s) or folder(s) that arrived are not read: {told}",
+        f"{facts.all_unread_files:,} file(s) or folder(s) that arrived are not read: {told}",
         "mend what the reasons name: each is looked at again when it changes; or take the file away",
-        {"files": len(held)},
+        {"files": facts.all_unread_files},
         held[0].name,
     )
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from hourline_core.runtime.lease import lease_holder
 from hourline_core.runtime.notes import note_file, read_note, write_note
 
+MOST_TOLD = 100
+"""The maximum number of files that are named."""
+
 
 @dataclass(frozen=True)
 class HeldFile:
@@ -32,7 +35,10 @@ class UnreadFiles:
     """The number of files that are not read yet."""
     left_out: int = 0
     """The number of files that have the bytes of another one, which was read."""
+    held_files: int = 0
+    """The number of files that are not read as they are."""
     held: Sequence[HeldFile] = ()
+    """The first of them, at most MOST_TOLD."""
 
 
 def note_unread_files(workspace: Path, source: str, unread: UnreadFiles) -> None:
@@ -48,7 +54,7 @@ def find_unread_files(workspace: Path, source: str) -> UnreadFiles | None:
     if noted is None or noted["pid"] != lease_holder(workspace, "speed"):
         return None
     held = [HeldFile(one["name"], one["reason"], datetime.fromisoformat(one["since"])) for one in noted["held"]]
-    return UnreadFiles(noted["waiting"], noted["left_out"], held)
+    return UnreadFiles(noted["waiting"], noted["left_out"], noted["held_files"], held)
 
 
 def _file(workspace: Path, source: str) -> Path:

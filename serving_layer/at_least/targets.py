@@ -40,7 +40,7 @@ class Target:
 
 def sources_reading(project: Project, sources: Collection[str], at_least: AtLeast) -> list[Source]:
     """Those of ``sources``, the ones that a query names, that must have counted something. Raises UsageError for a
-    topic that none of them reads, and for a derived source: what an offset has become of there is not known.
+    topic that none of them reads, and for a source without topics: what an offset has become of there is not known.
     """
     named = [project.sources[name] for name in sources]
     for source in named:
@@ -49,6 +49,11 @@ def sources_reading(project: Project, sources: Collection[str], at_least: AtLeas
             raise UsageError(
                 f"an answer cannot wait for source '{source.name}', which is {source.origin_text}: leave at_least out, "
                 f"or ask for metrics over {inputs}; `hourline status --partitions` shows what is not read yet"
+            )
+        if source.reads_files:
+            raise UsageError(
+                f"an answer cannot wait for source '{source.name}', which is {source.origin_text}: leave at_least out; "
+                "`hourline status` shows how many files are not read yet"
             )
     if at_least == "now":
         return named

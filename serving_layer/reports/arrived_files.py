@@ -37,7 +37,7 @@ class ArrivedFiles(Described):
     left_out: int | None
     """The number of files in the folder that have the bytes of another one, which was read. Null: as before."""
     unread: list[UnreadFile]
-    """The files that are not read as they are. Empty also if the speed layer does not run."""
+    """The first 100 files that are not read as they are. Empty also if the speed layer does not run."""
 
 
 def find_arrived_files(connection: Connection, sources: Collection[Source]) -> dict[str, ArrivedFiles]:

@@ -6,6 +6,7 @@ from hourline_core.errors import UsageError
 from hourline_core.model import Source
 from hourline_core.runtime.lease import lease_holder
 from serving_layer.connection import Connection
+from serving_layer.reports.arrived_files import find_arrived_files, offsets_of_files, readings_of_files
 from serving_layer.reports.kafka_offsets import Offsets, SourceOffsets, Unknown
 from serving_layer.reports.unread import count_lag, find_read_offsets, offsets_of_known
 
@@ -23,17 +24,20 @@ class WaitingRecords:
     """Whether a micro-batch of the source has finished."""
     is_running: bool
     """Whether the speed layer runs."""
+    noun: str = "record"
+    """What is counted."""
 
     def in_words(self) -> str:
         """One sentence, with what to do."""
         if self.has_begun and self.count == 0:
-            return f"all sent records of '{self.source}' are counted"
+            sent = "sent records" if self.noun == "record" else "files that can be read"
+            return f"all {sent} of '{self.source}' are counted"
         if self.has_begun and self.unknown:
-            return f"how many records of '{self.source}' are not counted yet is not known: {self.unknown}"
-        number = "records" if self.count is None else f"{self.count:,} record(s)"
+            return f"how many {self.noun}s of '{self.source}' are not counted yet is not known: {self.unknown}"
+        number = f"{self.noun}s" if self.count is None else f"{self.count:,} {self.noun}(s)"
         waiting = f"{number} of '{self.source}' have not been counted yet"
         if self.count == 0:
-            waiting = f"no record of '{self.source}' has come yet"
+            waiting = f"no {self.noun} of '{self.source}' has come yet"
         if not self.is_running:
             return f"{waiting}: the speed layer is not running; `hourline up` starts it"
         if self.count == 0:
@@ -55,13 +59,18 @@ def find_waiting(connection: Connection, query: str, offsets: Offsets) -> list[W
         sequence = read.sequence if (read := connection.snapshot.progress.get(name)) else 0
         count = _count_waiting(connection, project.sources[name], sequence, offsets[name])
         known, unknown = (None, count.reason) if isinstance(count, Unknown) else (count, None)
-        found.append(WaitingRecords(name, known, unknown, sequence > 0, is_running))
+        noun = "file" if project.sources[name].reads_files else "record"
+        found.append(WaitingRecords(name, known, unknown, sequence > 0, is_running, noun))
     return found
 
 
 def _count_waiting(
     connection: Connection, source: Source, sequence: int, offsets: SourceOffsets | Unknown
 ) -> int | Unknown:
+    if source.reads_files:
+        files = find_arrived_files(connection, [source])[source.name]
+        ends = offsets_of_files(source, files)
+        return ends if isinstance(ends, Unknown) else count_lag(readings_of_files(source, files).readings, ends)
     if isinstance(offsets, Unknown):
         return offsets
     if not sequence:

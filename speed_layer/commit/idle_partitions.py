@@ -7,7 +7,6 @@ and has this clock. So nobody else needs to know the time, and all readers see t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hourline_core.errors import BrokerError
@@ -73,12 +72,9 @@ class IdlePartitions:
         process writes there.
         """
         tables, now = self._source_tables, self._clock()
-        last, idle = tables.progress.last_row(), tables.source.idle
-        assert last is not None  # a partition has shown an event
+        idle = tables.source.idle
         assert idle is not None
-        tables.clock = tables.clock.without_idle(now, idle, self._unread(ends))
-        # A metric that was declared since the last row has been written from this start on.
-        tables.finish(replace(last.without_records(sequence, tables.clock, now), metrics=tables.written_metrics()))
+        tables.finish_clock(sequence, tables.clock.without_idle(now, idle, self._unread(ends)), now)
 
     def _unread(self, ends: Offsets) -> list[tuple[str, int]]:
         """The partitions of which Kafka has unread records. Spark has also passed offsets without a record, such as the

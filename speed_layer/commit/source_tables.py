@@ -120,6 +120,16 @@ class SourceTables:
         """
         self.progress.finish(rows, versions_of(self._written))
 
+    def finish_clock(self, sequence: int, clock: SourceClock, moment: datetime) -> None:
+        """Commit a clock that has gone on between two micro-batches, as a row of progress that reads nothing, at
+        ``moment`` (UTC). Raises ConflictError when another process writes there.
+        """
+        last = self.progress.last_row()
+        assert last is not None  # a partition has shown an event
+        self.clock = clock
+        # A metric that was declared since the last row has been written from this start on.
+        self.finish(replace(last.without_records(sequence, clock, moment), metrics=self.written_metrics()))
+
     def reset(self, row: ProgressRow) -> None:
         """Commit a reset to progress, after which reading goes on elsewhere."""
         self.progress.reset([row], versions_of(self._written), of_metric=False)

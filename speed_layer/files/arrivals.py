@@ -39,8 +39,8 @@ class Arrivals(Protocol):
     def begin(self, file: ArrivedFile) -> None:
         """Note that rows of the next file are going to be read, so that another one is the next."""
 
-    def finish(self, file: ArrivedFile) -> None:
-        """Note that all rows of the file were read."""
+    def note_read(self, file: ArrivedFile, end: int) -> None:
+        """Note that the rows of the file up to ``end`` were read, and are committed."""
 
-    def hold(self, file: ArrivedFile, read: int, reason: str) -> None:
-        """Note why no more of the file is read, after ``read`` of its rows."""
+    def hold(self, file: ArrivedFile, reason: str) -> None:
+        """Note why no more of the file is read."""

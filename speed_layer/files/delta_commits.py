@@ -6,10 +6,12 @@ read. A file that only holds rows of others, which OPTIMIZE has written, is pass
 """
 
 import json
+import os
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -32,7 +34,8 @@ from hourline_core.storage.commit_log import commit_file
 from speed_layer.files.arrivals import ArrivedFile
 from speed_layer.files.read_rows import refuse_foreign
 
-_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_BETWEEN_LOOKS, _SECONDS_BETWEEN_TRIES = 0.5, 10.0
+"""The time between two looks at the table, and between two tries to read what could not be read."""
 _UNREADABLE = ("columnMapping", "deletionVectors")
 """The features of tables whose data files alone do not tell the rows."""
 
@@ -68,12 +71,14 @@ class DeltaTableCommits:
         self._first: int | None = None
         """The newest version at the first look."""
         self._held: HeldFile | None = None
+        """Why reading does not go on, until it does."""
         self._next_look = 0.0
 
     @property
     def unread(self) -> UnreadFiles:
         waiting = len(self._files) + len(self._begun) + max(0, self._newest - self._position.version)
-        return UnreadFiles(waiting, 0, [self._held] if self._held else [])
+        held = [self._held] if self._held else []
+        return UnreadFiles(waiting, 0, len(held), held)
 
     def is_drained(self) -> bool:
         if self._held:
@@ -93,20 +98,23 @@ class DeltaTableCommits:
         except (HourlineError, OSError, ValueError, pa.ArrowException) as error:
             self._hold(str(error))
             return None
-        self._held = None
+        if found is None:
+            self._held = None
         return found
 
     def begin(self, file: ArrivedFile) -> None:
         self._begun[file.topic_id] = self._files.popleft()
 
-    def finish(self, file: ArrivedFile) -> None:
-        self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, file.rows.total)
-        del self._begun[file.topic_id]
-        self._note_position()
+    def note_read(self, file: ArrivedFile, end: int) -> None:
+        self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, end)
+        self._position.last = identity_of(file.topic_id)
+        if end == file.rows.total:
+            del self._begun[file.topic_id]
+            self._held = None
+            self._note_position()
 
-    def hold(self, file: ArrivedFile, read: int, reason: str) -> None:
+    def hold(self, file: ArrivedFile, reason: str) -> None:
         """No file behind this one is given out before it is read: a start goes on behind the last one in progress."""
-        self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, read)
         self._files.appendleft(self._begun.pop(file.topic_id))
         self._hold(reason)
 
@@ -118,9 +126,13 @@ class DeltaTableCommits:
             self._first = self._newest
         metadata = table.metadata()
         self._position.refuse_other_table(str(metadata.id), self._path)
-        if unreadable := sorted(set(table.protocol().reader_features or ()) & {*_UNREADABLE}):
+        unreadable = sorted(set(table.protocol().reader_features or ()) & {*_UNREADABLE})
+        # A table of an older protocol lists no features.
+        has_mapping = metadata.configuration.get("delta.columnMapping.mode", "none") != "none"
+        if unreadable or has_mapping:
+            feature = unreadable[0] if unreadable else "columnMapping"
             raise HeldCommitError(
-                f"the table at {self._path} has the feature {unreadable[0]}, so its data files alone do not tell its "
+                f"the table at {self._path} has the feature {feature}, so its data files alone do not tell its "
                 "rows; write its rows into a table without it"
             )
         self._columns = pa.schema(table.schema().to_arrow())
@@ -139,17 +151,19 @@ class DeltaTableCommits:
     def _added_at_first(self, version: int) -> list[tuple[str, Mapping[str, str | None]]]:
         """The paths, with the values of partitions, of the files that the table has at ``version``."""
         actions = pa.table(_open_table(self._path, version).get_add_actions()).to_pylist()
+        # As those of one commit: a table that was empty until then may be read in either way.
         ordered = sorted(actions, key=lambda action: (action["modification_time"], action["path"]))
         return [(action["path"], _as_texts(action.get("partition") or {})) for action in ordered]
 
     def _added_by(self, version: int) -> list[tuple[str, Mapping[str, str | None]]]:
-        """Those that the commit of ``version`` has added, in its order."""
+        """Those that the commit of ``version`` has added."""
         file = self._path / commit_file(version)
         try:
             actions = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         except FileNotFoundError:
             raise HeldCommitError(
-                f"{file} is gone, and was not read before: put it back; otherwise its rows are in no result"
+                f"{file} is gone, and was not read before: put it back, or declare a new source, which begins with all "
+                "rows of the table"
             ) from None
         changed = [action["remove"] for action in actions if "remove" in action and action["remove"].get("dataChange")]
         if changed:
@@ -162,30 +176,38 @@ class DeltaTableCommits:
                 "commits over, with all that they add"
             )
         added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+        added.sort(key=lambda action: (action["modificationTime"], action["path"]))
         return [(action["path"], action.get("partitionValues") or {}) for action in added]
 
     def _open_next(self) -> ArrivedFile | None:
         while self._files:
             file = self._files[0]
             known = self._read.get(file.identity)
-            if known is None or not known.is_whole:
-                return self._open(file, known)
+            if (known is None or not known.is_whole) and (opened := self._open(file, known)):
+                return opened
             self._files.popleft()
             self._note_position()
         return None
 
-    def _open(self, file: _DataFile, known: FileRead | None) -> ArrivedFile:
+    def _open(self, file: _DataFile, known: FileRead | None) -> ArrivedFile | None:
+        """None: it has no rows."""
         data = DataFile(file.path, "parquet")
         rows = ParquetRows(data, {name: self._cell(name, text) for name, text in file.partition.items()})
+        if not rows.total:
+            return None
         refuse_foreign(data, rows, self._source)
         topic_id = known.topic_id if known else topic_id_of(file.identity, rows.total)
-        name = f"{self._path.name}@{file.version}/{file.path.name}"
+        # Files of several partitions may have one name.
+        name = f"{self._path.name}@{file.version}/{os.path.relpath(file.path, self._path)}"
         return ArrivedFile(name, topic_id, rows, data.format, known.end if known else 0, lambda: True)
 
     def _cell(self, name: str, text: str | None) -> str:
         """The JSON text of the value of a partition."""
-        typed = pa.array([text or None], pa.string()).cast(self._columns.field(name).type)
-        return to_json(typed)[0]
+        kind = self._columns.field(name).type
+        if pa.types.is_timestamp(kind) and kind.tz and text:
+            moment = datetime.fromisoformat(text)
+            return to_json(pa.array([moment if moment.tzinfo else moment.replace(tzinfo=UTC)], kind))[0]
+        return to_json(pa.array([text or None], pa.string()).cast(kind))[0]
 
     def _note_position(self) -> None:
         """Note on disk how far the table is read, if no file is left up to there."""
@@ -195,6 +217,7 @@ class DeltaTableCommits:
     def _hold(self, reason: str) -> None:
         if self._held is None or self._held.reason != reason:
             self._held = HeldFile(self._declared.table, reason, self._clock())
+        self._next_look = time.monotonic() + _SECONDS_BETWEEN_TRIES
 
 
 class _Position:
@@ -202,20 +225,27 @@ class _Position:
 
     def __init__(self, file: Path, table: str | None, first: int | None, version: int) -> None:
         self._file, self._table, self.first, self.version = file, table, first, version
+        self.last: str | None = None
+        """The identity of the file that was read last. None: none was."""
 
     @classmethod
     def of(cls, file: Path, read: Iterable[str]) -> "_Position":
         """What progress says, by the identities ``read``, or the note in ``file``, which also knows of commits without
         rows. The version that was reached last may have further files.
         """
-        versions = [(table, int(version)) for table, version, _ in (identity.split(":") for identity in read)]
+        # Those of files of a folder have no version: the source had another declaration.
+        of_tables = [identity for identity in read if identity.count(":") == 2]
+        versions = [(table, int(version)) for table, version, _ in (identity.split(":") for identity in of_tables)]
         table, first, version = None, None, -1
         if versions:
             table, first, version = versions[-1][0], versions[0][1], versions[-1][1] - 1
         noted: Mapping[str, Any] = read_note(file) or {}
-        if noted and (table is None or (noted["table"] == table and noted["version"] > version)):
-            table, first, version = noted["table"], noted["first"], noted["version"]
-        return cls(file, table, first, version)
+        # Progress may be older than the note: it was restored from a backup. Then it lacks the last file.
+        if noted and table in (None, noted["table"]) and (noted["last"] is None or noted["last"] in read):
+            table, first, version = noted["table"], noted["first"], max(version, noted["version"])
+        position = cls(file, table, first, version)
+        position.last = of_tables[-1] if of_tables else None
+        return position
 
     def following(self, newest: int) -> int:
         """The version to read next. A table that was never read is read as it is at ``newest``."""
@@ -226,7 +256,8 @@ class _Position:
     def note(self) -> None:
         """Note on disk that all files of the version were read. Raises OSError."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_note(self._file, {"table": self._table, "first": self.first, "version": self.version})
+        said = {"table": self._table, "first": self.first, "version": self.version, "last": self.last}
+        write_note(self._file, said)
 
     def refuse_other_table(self, table: str, path: Path) -> None:
         """Raise HeldCommitError if the table at ``path`` is not the one that was read."""

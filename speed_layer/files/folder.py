@@ -5,24 +5,26 @@ and a file with the bytes of another one is left out.
 """
 
 import os
+import re
 import stat
 import time
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 from hourline_core.errors import HourlineError
-from hourline_core.formats.files.data_file import find_data_file
+from hourline_core.formats.files.data_file import find_data_file_at
 from hourline_core.formats.files.reading import NoRecordsError, rows_of
 from hourline_core.ledger.files_read import FileRead, identity_of, topic_id_of
 from hourline_core.model import Project, Source
 from hourline_core.model.files import Files
 from hourline_core.model.home_folder import expand_home
 from hourline_core.model.hours import Clock
-from hourline_core.runtime.unread_files import HeldFile, UnreadFiles
+from hourline_core.runtime.unread_files import MOST_TOLD, HeldFile, UnreadFiles
 from speed_layer.files.arrivals import ArrivedFile
 from speed_layer.files.read_rows import hash_content, refuse_foreign
 from speed_layer.files.seen_files import FileState, SeenFile, SeenFiles, Stamp
@@ -37,30 +39,39 @@ _PASSED_OVER = (".tmp", ".part", ".partial")
 class Folder:
     """The ``Arrivals`` of a folder. Its methods are described there. ``read`` are the files that progress has."""
 
-    def __init__(self, project: Project, source: Source, read: dict[str, FileRead], clock: Clock) -> None:
+    def __init__(self, project: Project, source: Source, read: Mapping[str, FileRead], clock: Clock) -> None:
         assert source.files, "the source reads a folder"
         self._declared: Files = source.files
         self._source, self._clock = source, clock
         self._root = project.root.absolute() / expand_home(self._declared.folder)
         self._read = dict(read)
         self._seen = SeenFiles(project.workspace / "files" / f"{source.name}.sqlite")
+        # Progress alone says what was read. It may be older than the note: it was restored from a backup.
+        self._seen.forget(
+            one.name
+            for one in list(self._seen.by_name.values())
+            if one.state in ("read", "left_out") and not self._is_whole(one.identity)
+        )
         self._ready: deque[str] = deque()
         self._settling: dict[str, tuple[Stamp, float]] = {}
         """By name, the stamp of a file that is not read yet, and since when it has that."""
-        self._begun: set[str] = set()
-        """The files that were given out, and are neither finished nor held."""
+        self._begun: dict[str, tuple[str, Stamp]] = {}
+        """By name, the identity and the stamp of files that were given out, and are neither read nor held."""
         self._first: set[str] | None = None
         """What was to be read at the first look."""
         self._paths: dict[str, Path] = {}
-        self._unreadable: list[HeldFile] = []
+        self._unreadable: dict[str, HeldFile] = {}
         """Folders."""
         self._next_look = 0.0
 
     @property
     def unread(self) -> UnreadFiles:
-        held = [HeldFile(one.name, one.reason, one.since) for one in self._seen.by_name.values() if one.state == "held"]
-        left_out = sum(one.state == "left_out" for one in self._seen.by_name.values())
-        return UnreadFiles(len(self._settling), left_out, [*self._unreadable, *held])
+        # A file without bytes is about to be written. Nothing of it is missing.
+        waiting = sum(1 for stamp, _ in self._settling.values() if stamp.size)
+        held = (HeldFile(one.name, one.reason, one.since) for one in self._seen.held.values())
+        number = len(self._unreadable) + len(self._seen.held)
+        told = list(islice(chain(self._unreadable.values(), held), MOST_TOLD))
+        return UnreadFiles(waiting, len(self._seen.left_out), number, told)
 
     def is_drained(self) -> bool:
         return self._first is not None and self._first.isdisjoint(self._settling)
@@ -75,36 +86,46 @@ class Folder:
         return None
 
     def begin(self, file: ArrivedFile) -> None:
-        self._begun.add(file.name)
-        self._note(file.name, identity_of(file.topic_id), "reading")
-
-    def finish(self, file: ArrivedFile) -> None:
         identity = identity_of(file.topic_id)
-        self._read[identity] = FileRead(file.topic_id, file.name, file.rows.total)
-        self._note(file.name, identity, "read")
-        # It may have been begun under another name, and taken away.
-        others = [one.name for one in self._seen.by_name.values() if one.identity == identity and one.state == "held"]
-        self._seen.forget(others)
+        self._begun[file.name] = identity, self._settling[file.name][0]
+        self._note(file.name, identity, "reading")
 
-    def hold(self, file: ArrivedFile, read: int, reason: str) -> None:
-        self._read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, read)
-        counted = f"; {read:,} of its {file.rows.total:,} rows were read, and count" if read else ""
-        self._hold(file.name, identity_of(file.topic_id), reason + counted)
+    def note_read(self, file: ArrivedFile, end: int) -> None:
+        identity = identity_of(file.topic_id)
+        self._read[identity] = FileRead(file.topic_id, file.name, end)
+        if end == file.rows.total:
+            self._note(file.name, identity, "read")
+            # It may have been begun under another name, and taken away.
+            gone = [one.name for one in self._seen.held.values() if one.identity == identity]
+            self._seen.forget(name for name in gone if name not in self._paths)
+
+    def hold(self, file: ArrivedFile, reason: str) -> None:
+        identity = identity_of(file.topic_id)
+        known = self._read.get(identity)
+        if known is None:
+            # Nothing of it counts. It is what the next look finds.
+            self._seen.forget([file.name])
+            self._settling.pop(file.name, None)
+            del self._begun[file.name]
+            return
+        counted = f"; {known.end:,} of its {file.rows.total:,} rows were read, and count"
+        self._note(file.name, identity, "held", _in_words_of_declarations(reason) + counted)
 
     def _look(self) -> None:
         """Look which files are there, and which of them can be read."""
         began = time.monotonic()
         if began < self._next_look:
             return
-        self._unreadable, self._paths = [], {}
-        there = dict(self._list())
-        if not self._unreadable:
-            self._forget_others(there)
+        before, self._unreadable = self._unreadable, {}
+        self._paths = {}
+        there = dict(self._list(before))
+        self._forget_others()
         now = time.monotonic()
         waiting = {name: stamp for name, stamp in there.items() if self._is_to_be_read(name, stamp)}
-        before, self._settling = self._settling, {}
+        waiting |= {name: stamp for name, (_, stamp) in self._begun.items()}
+        settling, self._settling = self._settling, {}
         for name, stamp in waiting.items():
-            known = before.get(name)
+            known = settling.get(name)
             self._settling[name] = known if known and known[0] == stamp else (stamp, now)
         settle = self._declared.settle.total_seconds()
         ready = [
@@ -117,9 +138,17 @@ class Folder:
             self._first = {name for name, stamp in waiting.items() if stamp.size}
         self._next_look = now + max(_SECONDS_BETWEEN_LOOKS, (now - began) / _LOOKS_SHARE)
 
-    def _list(self) -> Iterator[tuple[str, Stamp]]:
-        """The names of the files below the folder, with their stamps."""
-        for folder, folders, names in os.walk(self._root, onerror=self._note_unreadable):
+    def _list(self, unreadable: Mapping[str, HeldFile]) -> Iterator[tuple[str, Stamp]]:
+        """The names of the files below the folder, with their stamps. ``unreadable`` are folders of the last look."""
+
+        def note_unreadable(error: OSError) -> None:
+            folder = Path(error.filename)
+            what = "there is no such folder" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+            known = unreadable.get(str(folder))
+            since = known.since if known and known.reason == what else self._clock()
+            self._unreadable[str(folder)] = HeldFile(str(folder), what, since)
+
+        for folder, folders, names in os.walk(self._root, onerror=note_unreadable):
             folders[:] = [name for name in folders if not name.startswith((".", "_"))]
             for name in names:
                 if not name.startswith((".", "_")) and not name.endswith(_PASSED_OVER):
@@ -130,27 +159,25 @@ class Folder:
                         self._paths[shown] = path
                         yield shown, stamp
 
-    def _note_unreadable(self, error: OSError) -> None:
-        path = Path(error.filename)
-        what = "there is no such folder" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        self._unreadable.append(HeldFile(str(path), what, self._clock()))
-
     def _is_to_be_read(self, name: str, stamp: Stamp) -> bool:
         seen = self._seen.by_name.get(name)
         return seen is None or seen.stamp != stamp or seen.state == "reading"
 
-    def _forget_others(self, there: Container[str]) -> None:
+    def _forget_others(self) -> None:
         """Forget the files that are not there any more. One of which a part was read is held until it is back."""
         for one in list(self._seen.by_name.values()):
-            if one.name in there:
+            if one.name in self._paths or one.name in self._begun or self._is_in_unreadable(one.name):
                 continue
-            if self._has_rows_read(one) and not self._read[one.identity].is_whole:
-                if one.state == "reading":
-                    known = self._read[one.identity]
-                    reason = f"it is gone, and only {known.end:,} of its rows were read: put it back"
-                    self._seen.note(replace(one, state="held", reason=reason, since=self._clock()))
-            else:
+            known = self._read.get(one.identity)
+            if not self._has_rows_read(one) or known is None or known.is_whole:
                 self._seen.forget([one.name])
+            elif one.state == "reading":
+                reason = f"it is gone, and only {known.end:,} of its rows were read: put it back"
+                self._seen.note(replace(one, state="held", reason=reason, since=self._clock()))
+
+    def _is_in_unreadable(self, name: str) -> bool:
+        path = self._root / name
+        return any(path.is_relative_to(folder) for folder in self._unreadable)
 
     def _open(self, name: str) -> ArrivedFile | None:
         """The file ``name`` if it is to be read."""
@@ -159,14 +186,9 @@ class Folder:
             return None  # The next look sees what it is now.
         identity = ""
         try:
-            file = find_data_file(str(path), self._declared.format)
+            file = find_data_file_at(path, format=self._declared.format)
             identity = hash_content(file)
-            seen, known = self._seen.by_name.get(name), self._read.get(identity)
-            if seen and seen.identity != identity and self._has_rows_read(seen):
-                self._hold(name, seen.identity, "it was changed after it was read: put what is new into another file")
-                return None
-            if known and known.is_whole:
-                self._note(name, identity, "read" if known.name == name else "left_out")
+            if not self._is_new(name, identity):
                 return None
             rows = rows_of(file, self._declared.null_text)
             refuse_foreign(file, rows, self._source)
@@ -174,27 +196,44 @@ class Folder:
             self._note(name, identity, "read")
             return None
         except (HourlineError, OSError) as error:
-            self._hold(name, identity, _in_words_of_declarations(str(error)))
+            self._note(name, identity, "held", _in_words_of_declarations(str(error)))
             return None
+        known = self._read.get(identity)
         topic_id = known.topic_id if known else topic_id_of(identity, rows.total)
         is_unchanged = partial(_has_stamp, path, stamp)
         return ArrivedFile(name, topic_id, rows, file.format, known.end if known else 0, is_unchanged)
+
+    def _is_new(self, name: str, identity: str) -> bool:
+        """Whether a file with this content is to be read. If not, that is noted."""
+        if any(identity == begun for begun, _ in self._begun.values()):
+            return False  # A copy of it is being read. After that, this one is left out.
+        seen, known = self._seen.by_name.get(name), self._read.get(identity)
+        if seen and seen.identity != identity and self._has_rows_read(seen):
+            reason = "it was changed after it was read: put what is new into another file"
+            self._note(name, seen.identity, "held", reason)
+            return False
+        if known and known.is_whole:
+            self._note(name, identity, "read" if known.name == name else "left_out")
+            return False
+        return True
+
+    def _is_whole(self, identity: str) -> bool:
+        known = self._read.get(identity)
+        return known is not None and known.is_whole
 
     def _has_rows_read(self, seen: SeenFile) -> bool:
         """Whether rows of what a file was before count."""
         known = self._read.get(seen.identity)
         return seen.state != "left_out" and known is not None and known.end > 0
 
-    def _hold(self, name: str, identity: str, reason: str) -> None:
-        self._note(name, identity, "held", reason)
-
     def _note(self, name: str, identity: str, state: FileState, reason: str = "") -> None:
-        seen, stamp = self._seen.by_name.get(name), self._settling[name][0]
+        seen = self._seen.by_name.get(name)
+        _, stamp = self._begun.get(name) or ("", self._settling[name][0])
         since = seen.since if seen and seen.state == state == "held" else self._clock()
         self._seen.note(SeenFile(name, stamp, identity, state, since, reason))
         if state != "reading":
-            del self._settling[name]
-            self._begun.discard(name)
+            self._settling.pop(name, None)
+            self._begun.pop(name, None)
 
 
 def _stamp_of(path: Path) -> Stamp | None:
@@ -211,5 +250,8 @@ def _has_stamp(path: Path, stamp: Stamp) -> bool:
 
 
 def _in_words_of_declarations(reason: str) -> str:
-    """The ``reason`` of `hourline import`, with the keys of `files` for its options."""
-    return reason.replace("--format csv", "files.format: csv").replace("--null-text", "files.null_text")
+    """The ``reason`` of `hourline import`, with what can be done in a folder."""
+    what, choose, _ = reason.partition("; choose a member")
+    if choose:
+        return f"{what}; put each of them into a file of its own"
+    return re.sub(r"--format (\w+)", r"files.format: \1", reason).replace("--null-text", "files.null_text")

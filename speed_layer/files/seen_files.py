@@ -1,4 +1,5 @@
-"""Remembers the files of a folder that were looked at, so that each is opened once, also after a restart.
+"""Remembers the files of a folder that were looked at, so that each is opened once, also after a restart, and a change
+of one that was read is noticed.
 
 Which rows count is in progress alone. If this file is deleted, all files of the folder are opened again.
 
@@ -56,27 +57,39 @@ class SeenFiles:
     def __init__(self, file: Path) -> None:
         self._file = file
         try:
-            self.by_name = self._open()
-        except sqlite3.DatabaseError:  # It is no database, or that of another version.
+            known = self._open()
+        except sqlite3.OperationalError as error:
+            raise ResourceError(f"{file} cannot be opened: {error}") from error
+        except sqlite3.DatabaseError:  # It is no database.
             file.unlink(missing_ok=True)
-            try:
-                self.by_name = self._open()
-            except sqlite3.Error as error:
-                raise ResourceError(f"{file} cannot be made: {error}") from error
+            known = self._open()
+        self.by_name = {one.name: one for one in known}
+        self.held = {one.name: one for one in known if one.state == "held"}
+        self.left_out = {one.name for one in known if one.state == "left_out"}
 
     def note(self, seen: SeenFile) -> None:
         """Remember what became of a file."""
         values = (seen.name, *seen.stamp, seen.identity, seen.state, seen.since.isoformat(), seen.reason)
         self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._forget(seen.name)
         self.by_name[seen.name] = seen
+        if seen.state == "held":
+            self.held[seen.name] = seen
+        elif seen.state == "left_out":
+            self.left_out.add(seen.name)
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget files that are not there any more."""
         for name in names:
             self._write("DELETE FROM files WHERE name = ?", (name,))
-            del self.by_name[name]
+            self._forget(name)
 
-    def _open(self) -> dict[str, SeenFile]:
+    def _forget(self, name: str) -> None:
+        self.by_name.pop(name, None)
+        self.held.pop(name, None)
+        self.left_out.discard(name)
+
+    def _open(self) -> list[SeenFile]:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         # One thread at a time uses it, though not the one that has opened it.
         self._database = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None)
@@ -84,10 +97,10 @@ class SeenFiles:
             "CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, size INT, modified INT, changed INT, "
             "identity TEXT, state TEXT, since TEXT, reason TEXT)"
         )
-        return {
-            name: SeenFile(name, Stamp(*stamp), identity, state, datetime.fromisoformat(since), reason)
+        return [
+            SeenFile(name, Stamp(*stamp), identity, state, datetime.fromisoformat(since), reason)
             for name, *stamp, identity, state, since, reason in self._database.execute("SELECT * FROM files")
-        }
+        ]
 
     def _write(self, statement: str, values: Sequence[str | int]) -> None:
         try:

@@ -47,8 +47,6 @@ class FileStream(ThreadStream):
         self._file: ArrivedFile | None = None
         """The file of which further rows are to be read. None: none is begun."""
         self._chunks: Iterator[Chunk] = iter(())
-        self._end = 0
-        """The number of its rows, from the first on, that were read."""
         self._idle = IdlePartitions(self._tables, dict[tuple[str, int], int], dict[tuple[str, int], int], clock)
         self._finished = 0
         self._noted: UnreadFiles | None = None
@@ -61,12 +59,17 @@ class FileStream(ThreadStream):
         parts = self._leave_out_changed(self._collect())
         self._note_unread()
         if not parts:
-            return self._file is not None
+            return self._file is not None or self._end_clock()
         if self._commit(partial(self._finish, self._read(parts))):
             for file, chunk in parts:
-                if chunk.end == file.rows.total:
-                    self._arrivals.finish(file)
+                self._arrivals.note_read(file, chunk.end)
         return True
+
+    def _end_clock(self) -> bool:
+        """Let the clock go on behind the rows of a file that is held in its middle. False: there is none."""
+        if not (clock := self._reader.end_file()):
+            return False
+        return self._commit(partial(self._tables.finish_clock, self._sequence, clock, self._clock()))
 
     def _collect(self) -> list[tuple[ArrivedFile, Chunk]]:
         """The next rows of files, up to the size of a micro-batch. Many small files share one."""
@@ -78,13 +81,12 @@ class FileStream(ThreadStream):
             try:
                 chunk = next(self._chunks, None)
             except (HourlineError, OSError) as error:
-                self._hold(file, self._end, str(error))
+                self._hold(file, str(error))
                 break
             if chunk is None:
                 self._file = None
                 continue
             parts.append((file, chunk))
-            self._end = chunk.end
             rows, size = rows + len(chunk.payloads), size + sum(map(len, chunk.payloads))
             if chunk.end == file.rows.total:
                 self._file = None
@@ -96,7 +98,7 @@ class FileStream(ThreadStream):
             self._arrivals.begin(file)
             if not file.begun:
                 self._reader.meet_new(file.topic_id)
-            self._chunks, self._end = read_chunks(file.rows, file.begun, self._project), file.begun
+            self._chunks = read_chunks(file.rows, file.begun, self._project)
         return file
 
     def _leave_out_changed(self, parts: Iterable[tuple[ArrivedFile, Chunk]]) -> list[tuple[ArrivedFile, Chunk]]:
@@ -107,11 +109,11 @@ class FileStream(ThreadStream):
                 kept.append((file, chunk))
             elif file.name not in held:
                 held.add(file.name)
-                self._hold(file, chunk.first, "it was changed or taken away while it was read")
+                self._hold(file, "it was changed or taken away while it was read")
         return kept
 
-    def _hold(self, file: ArrivedFile, read: int, reason: str) -> None:
-        self._arrivals.hold(file, read, reason)
+    def _hold(self, file: ArrivedFile, reason: str) -> None:
+        self._arrivals.hold(file, reason)
         if self._file is file:
             self._file = None
 

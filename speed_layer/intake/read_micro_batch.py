@@ -94,6 +94,14 @@ class MicroBatchReader:
         """Take up a file of which nothing was read before, so that progress need not be asked."""
         self._reprocessing.meet_new(topic_id)
 
+    def end_file(self) -> SourceClock | None:
+        """The source's clock after the rows of a file that does not go on. None: none was begun."""
+        if self._file_clock is None:
+            return None
+        known, self._file_clock = self._file_clock, None
+        self._read_up_to = self._read_up_to.after_records([known])
+        return self._read_up_to
+
     def read(
         self,
         evaluated: Evaluated,

@@ -74,11 +74,17 @@ def find_data_file(name: str, format: Format | None = None) -> DataFile:
     """
     path_text, _, member = name.partition("::")
     path = expand_home(path_text)
+    if member and path.suffix.lower() != ".zip":
+        _require_file(path)
+        raise UsageError(f"{path} is not a zip, but '{name}' asks for its member '{member}'; leave '::{member}' out")
+    return find_data_file_at(path, member, format)
+
+
+def find_data_file_at(path: Path, member: str = "", format: Format | None = None) -> DataFile:
+    """The file at ``path``, or the ``member`` of that zip. Otherwise as ``find_data_file``."""
     _require_file(path)
     if path.suffix.lower() == ".zip":
         member = _choose_member(path, member)
-    elif member:
-        raise UsageError(f"{path} is not a zip, but '{name}' asks for its member '{member}'; leave '::{member}' out")
     return DataFile(path, format or _format_of(path, member), member or None)
 
 

@@ -170,9 +170,12 @@ OPENS: dict[str, tuple[SourceFacts, SourceFacts, str, str]] = {
     ),
     "unread_files": (
         facts(),
-        facts(unread_files=(HeldFile("b.csv", "it is cut", NOW), HeldFile("a.csv", "it was changed", NOW - HOUR))),
+        facts(
+            unread_files=(HeldFile("b.csv", "it is cut", NOW), HeldFile("a.csv", "it was changed", NOW - HOUR)),
+            all_unread_files=200,
+        ),
         "fail",
-        "2 file(s) or folder(s) that arrived are not read: a.csv: it was changed; b.csv: it is cut",
+        "200 file(s) or folder(s) that arrived are not read: a.csv: it was changed; b.csv: it is cut",
     ),
     "gap": (
         facts(),

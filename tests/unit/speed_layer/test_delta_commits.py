@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,20 +53,24 @@ class World:
         write_deltalake(self.lake, table, mode="append", partition_by=list(partition_by) or None)
 
     def read_all(self, most: int | None = None) -> list[str]:
-        """Read what can be read, of the first file ``most`` rows. Returns the names of the files without their own."""
-        names = []
+        """Read what can be read, in one micro-batch; with ``most``, that many rows of the first file alone, as if it
+        were killed then. Returns the names of the files without their own.
+        """
+        batch = []
         while file := self.arrivals.next():
             self.arrivals.begin(file)
-            names.append(file.name.partition("/")[0])
+            batch.append(file)
+            if most is not None:
+                break
+        assert len({file.name for file in batch}) == len(batch)
+        for file in batch:
             payloads = [payload for _, payload in file.rows][file.begun :][:most]
             self.rows += [json.loads(payload)["order"] for payload in payloads]
             self.payload = payloads[-1]
             end = file.begun + len(payloads)
             self.read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, end)
-            if end < file.rows.total:
-                break  # as if it were killed
-            self.arrivals.finish(file)
-        return names
+            self.arrivals.note_read(file, end)
+        return [file.name.partition("/")[0] for file in batch]
 
     @property
     def held(self) -> list[str]:
@@ -75,6 +80,7 @@ class World:
 @pytest.fixture(autouse=True)
 def look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta_commits, "_SECONDS_BETWEEN_LOOKS", 0)
+    monkeypatch.setattr(delta_commits, "_SECONDS_BETWEEN_TRIES", 0)
 
 
 @pytest.fixture
@@ -115,6 +121,71 @@ def test_a_start_goes_on_behind_what_progress_says(world: World, *, keeps_note: 
     start()
     assert world.read_all() == ["lake@3"]
     assert world.rows == [*"12345"]
+
+
+@pytest.mark.parametrize("keeps_note", [True, False])
+def test_a_table_that_was_empty_at_first_is_read_once_through_a_kill(world: World, *, keeps_note: bool) -> None:
+    DeltaTable.create(world.lake, pa.schema({"order": pa.string(), "shop": pa.string()}), partition_by=["shop"])
+    assert world.read_all() == []
+    shops = ["c", "a", "b"]
+    write_deltalake(world.lake, pa.table({"order": ["1", "2", "3"], "shop": shops}), mode="append")
+    while len(world.rows) < 3:
+        world.read_all(most=1)
+        if not keeps_note:
+            shutil.rmtree(world.project.workspace / "files", ignore_errors=True)
+        world.start()
+    assert world.read_all() == []
+    assert sorted(world.rows) == ["1", "2", "3"]
+
+
+def test_commits_are_read_again_if_progress_is_older_than_the_note(world: World) -> None:
+    world.append("1")
+    world.read_all()
+    before = dict(world.read)
+    world.append("2")
+    world.read_all()
+    world.read, world.rows = before, ["1"]
+    world.start()
+    assert (world.read_all(), world.rows) == (["lake@1"], ["1", "2"])
+    world.read, world.rows = {}, []
+    world.start()
+    assert (sorted(world.read_all()), sorted(world.rows)) == (["lake@1", "lake@1"], ["1", "2"])
+
+
+def test_files_without_rows_and_those_that_the_source_read_before_as_another_one_are_passed(world: World) -> None:
+    world.append("1")
+    write_deltalake(world.lake, DeltaTable(world.lake).to_pyarrow_table().slice(0, 0), mode="append")
+    commit = world.lake / "_delta_log/00000000000000000002.json"
+    pa.parquet.write_table(pa.table({"order": pa.array([], pa.string())}), world.lake / "none.parquet")
+    add = {"path": "none.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    commit.write_text(json.dumps({"add": add}))
+    world.read = {"0123": FileRead("file:arrived:0123:7", "a.csv", 7)}
+    world.start()
+    assert world.read_all() == ["lake@2"]
+    assert (world.rows, world.held, world.arrivals.unread.waiting) == (["1"], [], 0)
+    assert world.arrivals.is_drained()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (pa.timestamp("us", "UTC"), datetime(2026, 3, 2, 10, 0, 0, 5, tzinfo=UTC), "2026-03-02T10:00:00.000005Z"),
+        (pa.timestamp("us"), datetime(2026, 3, 2, 10, tzinfo=UTC).replace(tzinfo=None), "2026-03-02T10:00:00.000000"),
+        (pa.decimal128(7, 2), Decimal("12.50"), Decimal("12.50")),
+        (pa.bool_(), True, True),
+        (pa.int8(), -5, -5),
+        (pa.float64(), 0.1, Decimal("0.1")),
+    ],
+    ids=str,
+)
+def test_a_partition_of_any_type_is_read_alike_from_a_table_and_from_a_commit(
+    world: World, kind: pa.DataType, value: object, text: object
+) -> None:
+    table = pa.table({"order": ["1"], "shop": pa.array([value], kind)})
+    for _ in range(2):
+        write_deltalake(world.lake, table, mode="append", partition_by=["shop"])
+        assert (world.read_all()[0][:5], world.held) == ("lake@", [])
+        assert json.loads(world.payload, parse_float=Decimal)["shop"] == text
 
 
 def test_values_of_partitions_are_columns_of_each_row(world: World) -> None:
@@ -183,7 +254,8 @@ def test_reading_waits_for_a_table_a_commit_or_a_file_that_is_not_there(world: W
     away = commit.rename(tmp_path / "away")
     assert world.read_all() == []
     assert world.held == [
-        f"{commit} is gone, and was not read before: put it back; otherwise its rows are in no result"
+        f"{commit} is gone, and was not read before: put it back, or declare a new source, which begins with "
+        "all rows of the table"
     ]
     away.rename(commit)
     assert (world.read_all(), world.held) == (["lake@2", "lake@3"], [])
@@ -202,6 +274,20 @@ def test_another_table_in_the_place_of_the_one_that_was_read_is_not_read(world: 
             "new source for this one"
         ]
         world.start()
+
+
+def test_a_table_with_mapped_columns_is_refused_whatever_its_protocol(world: World) -> None:
+    world.append("1")
+    log = world.lake / "_delta_log/00000000000000000000.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line]
+    for one in lines:
+        one.get("protocol", {}).update(minReaderVersion=2, minWriterVersion=5)
+        if "metaData" in one:
+            one["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+    log.write_text("\n".join(map(json.dumps, lines)))
+    assert world.read_all() == []
+    (held,) = world.held
+    assert "columnMapping" in held or "column mapping" in held.casefold()
 
 
 def test_a_table_whose_files_do_not_tell_its_rows_is_refused(world: World) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hourline import load_project
 from hourline_core.ledger.files_read import FileRead, identity_of
 from speed_layer.files import folder as folder_module
+from speed_layer.files.arrivals import ArrivedFile
 from speed_layer.files.folder import Folder
 from tests.support.project_files import write_project
 
@@ -54,20 +55,26 @@ class World:
         return path
 
     def read_all(self, most: int | None = None) -> list[str]:
-        """Read what can be read, of the first file at ``most`` so many rows. Returns the names of the files."""
-        names = []
+        """Read what can be read, in one micro-batch; with ``most``, that many rows of the first file alone, as if it
+        were killed then. Returns the names of the files.
+        """
+        batch = []
         while file := self.arrivals.next():
-            names.append(file.name)
             self.arrivals.begin(file)
+            batch.append(file)
+            if most is not None:
+                break
+        for file in batch:
             payloads = [payload for _, payload in file.rows][file.begun :][:most]
             assert file.is_unchanged()
             self.rows += [json.loads(payload)["order"] for payload in payloads]
-            end = file.begun + len(payloads)
-            self.read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, end)
-            if end < file.rows.total:
-                break  # as if it were killed
-            self.arrivals.finish(file)
-        return names
+            self.note_read(file, file.begun + len(payloads))
+        return [file.name for file in batch]
+
+    def note_read(self, file: ArrivedFile, end: int) -> None:
+        """Commit the rows up to ``end``."""
+        self.read[identity_of(file.topic_id)] = FileRead(file.topic_id, file.name, end)
+        self.arrivals.note_read(file, end)
 
     @property
     def held(self) -> dict[str, str]:
@@ -134,6 +141,7 @@ def test_names_of_unfinished_files_are_passed_over_and_the_pattern_chooses(tmp_p
     assert sorted(world.read_all()) == ["a.jsonl", "b.jsonl.gz"]
     assert world.held == {}
     assert world.arrivals.is_drained(), "an empty file is waited for, but nothing of it is missing"
+    assert world.arrivals.unread.waiting == 0
 
 
 def test_the_same_bytes_under_another_name_are_left_out_and_counted(world: World) -> None:
@@ -198,7 +206,7 @@ def test_a_file_that_cannot_be_read_is_held_until_it_changes(world: World) -> No
         "broken.avro": (b"Obj\x01no", "is not a valid Avro file"),
         "cut.csv.gz": (gzip.compress(b"order,at\n" * 900)[:40], "ends in the middle of its packed data"),
         "no.zip": (b"no zip", "is not a valid zip file"),
-        "order.txt": (b"order\n", "does not tell its format"),
+        "order.txt": (b"order\n", "holds lines of text, which a source with `format: text or csv` reads"),
     }
     for name, (content, _) in bad.items():
         (world.folder / name).write_bytes(content)
@@ -244,6 +252,79 @@ def test_a_lost_or_broken_memory_of_files_changes_no_row(world: World) -> None:
         world.read_all()
         assert sorted(world.rows) == ["1", "2", "3"]
         assert (world.held, world.arrivals.unread.left_out) == ({}, 0)
+
+
+def test_of_two_copies_that_come_together_one_is_read(world: World) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        os.utime(world.write(name, "1", "2"), (5, 5))
+    assert world.read_all() == ["a.jsonl"]
+    assert world.read_all() == []
+    assert (world.rows, world.arrivals.unread.left_out, world.held) == (["1", "2"], 1, {})
+
+
+@pytest.mark.parametrize("looks_first", [True, False])
+def test_a_file_that_goes_while_it_is_read_is_told_with_what_counts(world: World, looks_first: bool) -> None:
+    world.write("a.jsonl", "1", "2", "3")
+    file = world.arrivals.next()
+    assert file
+    world.arrivals.begin(file)
+    world.note_read(file, 2)
+    (world.folder / "a.jsonl").unlink()
+    if looks_first:
+        assert world.arrivals.next() is None
+    assert not file.is_unchanged()
+    world.arrivals.hold(file, "it was taken away")
+    for _ in range(2):
+        assert world.read_all() == []
+        assert world.held == {"a.jsonl": "it was taken away; 2 of its 3 rows were read, and count"}
+        world.start()
+
+
+@pytest.mark.parametrize("looks_first", [True, False])
+def test_a_file_that_changes_before_a_row_was_read_is_read_as_it_is_then(world: World, looks_first: bool) -> None:
+    world.write("a.jsonl", "1")
+    file = world.arrivals.next()
+    assert file
+    world.arrivals.begin(file)
+    world.write("a.jsonl", "1", "2")
+    if looks_first:
+        assert world.arrivals.next() is None
+    world.arrivals.hold(file, "it was changed")
+    assert world.held == {}
+    assert (world.read_all(), world.rows) == (["a.jsonl"], ["1", "2"])
+
+
+def test_a_changed_file_stays_held_when_what_it_was_is_read_under_another_name(world: World) -> None:
+    world.write("a.jsonl", "1", "2", "3")
+    world.read_all(most=2)
+    world.write("a.jsonl", "1", "2", "3", "4")
+    world.start()
+    assert world.read_all() == []
+    world.write("old.jsonl", "1", "2", "3")
+    assert (world.read_all(), world.rows) == (["old.jsonl"], ["1", "2", "3"])
+    for _ in range(2):
+        assert world.read_all() == []
+        assert world.held.keys() == {"a.jsonl"}
+        world.start()
+
+
+def test_files_are_read_again_if_progress_is_older_than_the_memory_of_them(world: World) -> None:
+    world.write("a.jsonl", "1")
+    world.read_all()
+    world.write("b.jsonl", "2")
+    before = dict(world.read)
+    world.read_all()
+    world.read, world.rows = before, ["1"]
+    world.start()
+    assert (world.read_all(), world.rows) == (["b.jsonl"], ["1", "2"])
+
+
+def test_a_name_is_taken_as_it_is(world: World) -> None:
+    for name in ("a::b.jsonl", "c [1]*.jsonl", "ü %41.jsonl"):
+        world.write(name, name)
+    (world.folder / os.fsdecode(b"\xff.jsonl")).write_text('{"order": "bytes"}\n')
+    assert set(world.read_all()) == {"a::b.jsonl", "c [1]*.jsonl", "ü %41.jsonl", "\\xff.jsonl"}
+    assert world.held == {}
 
 
 @given(data=st.data())
