@@ -6,10 +6,10 @@ import hashlib
 import hmac
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -80,6 +80,18 @@ class Tokens:
                 holder = Client(known.hex()[:8], right)
         return holder
 
+    def admitted(self, authorization: str) -> Client:
+        """The holder of the token in a header. Raises HTTPException if there is none."""
+        client = self.client(token_in(authorization))
+        if client is None:
+            what = "has a token that is not accepted" if authorization else "has no token"
+            raise HTTPException(
+                401,
+                f"the request {what}; send one as `Authorization: Bearer TOKEN`, or as the password of Basic "
+                "authentication",
+            )
+        return client
+
 
 class Guard:
     """ASGI middleware before everything else, so that no route can be forgotten."""
@@ -97,19 +109,15 @@ class Guard:
         if refusal := self._from_elsewhere(scope, headers):
             await problem(403, refusal)(scope, receive, send)
             return
-        client: Client | None = Client((scope.get("client") or ["nobody"])[0], "admin")
+        client = Client((scope.get("client") or ["nobody"])[0], "admin")
         if self.tokens and scope["path"] not in OPEN_PATHS:
-            client = self.tokens.client(_token(headers))
-        if client is None:
-            what = "has a token that is not accepted" if headers.get("authorization") else "has no token"
-            answer = problem(
-                401,
-                f"the request {what}; send one as `Authorization: Bearer TOKEN`, or as the password of Basic "
-                "authentication",
-            )
-            answer.raw_headers.extend(_CHALLENGE)
-            await answer(scope, receive, send)
-            return
+            try:
+                client = self.tokens.admitted(headers.get("authorization", ""))
+            except HTTPException as refused:
+                answer = problem(refused.status_code, str(refused.detail))
+                answer.raw_headers.extend(_CHALLENGE)
+                await answer(scope, receive, send)
+                return
         scope["hourline.client"] = client
         await self.app(scope, receive, send)
 
@@ -138,20 +146,36 @@ def is_loopback(host: str) -> bool:
         return host in LOOPBACK
 
 
-def client_of(request: Request) -> Client:
+class Asker(Protocol):
+    """Who asks: a request over HTTP, or a call of Flight."""
+
+    scope: MutableMapping[str, Any]
+    """It has the client."""
+
+    async def is_disconnected(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+
+
+def client_of(asker: Asker) -> Client:
     """The sender of the request."""
-    client: Client = request.scope["hourline.client"]
+    client: Client = asker.scope["hourline.client"]
     return client
 
 
 def admin_only(request: Request) -> None:
     """The dependency of routes that refuse readers."""
-    if client_of(request).right != "admin":
+    refuse_reader(client_of(request))
+
+
+def refuse_reader(client: Client) -> None:
+    """Raise HTTPException if the client is no admin."""
+    if client.right != "admin":
         raise HTTPException(403, "that needs a token of an admin; yours is a reader's")
 
 
-def _token(headers: Headers) -> str:
-    kind, _, given = headers.get("authorization", "").partition(" ")
+def token_in(authorization: str) -> str:
+    """The token in a header, or an empty text."""
+    kind, _, given = authorization.partition(" ")
     if kind.casefold() == "bearer":
         return given.strip()
     if kind.casefold() == "basic":

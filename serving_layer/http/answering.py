@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from hourline_core.model import Project, to_stored
 from serving_layer.connection import Connection
-from serving_layer.http.access import client_of
+from serving_layer.http.access import Asker, client_of
 from serving_layer.http.error_responses import TimedOutError, TooLargeError
 from serving_layer.http.formats import json_bytes
 from serving_layer.http.limits import Turns
@@ -57,7 +57,7 @@ class Answering:
 
     async def compute(
         self,
-        request: Request,
+        asker: Asker,
         work: Callable[[Connection], _T],
         as_of: str | None = None,
         on_stop: Callable[[], None] = lambda: None,
@@ -69,7 +69,7 @@ class Answering:
         limit.
         """
         seconds = self.settings.timeout.total_seconds()
-        async with self.turns.turn(client_of(request).name, seconds):
+        async with self.turns.turn(client_of(asker).name, seconds):
             if self._closing:
                 raise HTTPException(503, "the server is being stopped")
             job = _Job[_T](self.snapshots, work, as_of, on_stop)
@@ -84,7 +84,7 @@ class Answering:
                             f"the query was stopped after {seconds:g} s (serve.timeout); "
                             "ask for fewer hours, or for less of them"
                         )
-                    elif self._closing or await request.is_disconnected():
+                    elif self._closing or await asker.is_disconnected():
                         why = "the query was stopped: the server ends, or nobody waits for its answer"
                     if why:
                         job.stop()  # Repeatedly, since DuckDB forgets it between two statements.

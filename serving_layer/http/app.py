@@ -27,6 +27,7 @@ from serving_layer.http.answering import start_answering
 from serving_layer.http.at_least import Waits, wait_until_counted
 from serving_layer.http.error_responses import PROBLEMS, install_problems, refuse_unknown_parameters
 from serving_layer.http.formats import json_bytes
+from serving_layer.http.free_sql import free_sql_of
 from serving_layer.http.heads import HeadAsGet
 from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
@@ -66,7 +67,7 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     )
     answering = start_answering(app, project, snapshots)
     app.state.waits = Waits(snapshots)
-    app.state.free_sql = sql_routes.free_sql_of(project.settings.serve)
+    app.state.free_sql = free_sql_of(project.settings.serve)
     install_problems(app)
     # For OpenAPI alone. The Guard asks for the token.
     bearer = HTTPBearer(

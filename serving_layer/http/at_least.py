@@ -14,7 +14,7 @@ from hourline_core.errors import UsageError
 from serving_layer.at_least.awaited import LOOK_SECONDS, SETTLE_SECONDS, Awaited, CountedSources
 from serving_layer.at_least.form import WAIT_SECONDS, AtLeast, parse_at_least
 from serving_layer.at_least.targets import NotHeldError
-from serving_layer.http.access import client_of
+from serving_layer.http.access import Asker, client_of
 from serving_layer.http.answering import Answering, answering_of
 from serving_layer.http.error_responses import TimedOutError, TooManyError
 from serving_layer.snapshots import Snapshots
@@ -54,13 +54,19 @@ def asked_of(
     ] = None,
 ) -> Asked | None:
     """What the headers of a request ask for. None: nothing. A dependency of routes. Raises UsageError."""
-    if at_least is None:
+    headers = request.headers
+    return parse_asked(headers.getlist(HEADER), headers.getlist("prefer"), with_as_of="as_of" in request.query_params)
+
+
+def parse_asked(at_least: Collection[str], prefer: Collection[str], *, with_as_of: bool) -> Asked | None:
+    """The same of the headers themselves. A list may be in one header, or in several. ``with_as_of``: an earlier
+    answer is asked for, too.
+    """
+    if not at_least:
         return None
-    if "as_of" in request.query_params:
+    if with_as_of:
         raise UsageError(f"{HEADER} is about the newest result: leave out as_of")
-    # A list may be in one header, or in several.
-    texts = [text for header in request.headers.getlist(HEADER) for text in header.split(",")]
-    return Asked(parse_at_least(texts), _seconds(request.headers.getlist("prefer")))
+    return Asked(parse_at_least([text for header in at_least for text in header.split(",")]), _seconds(prefer))
 
 
 def _seconds(headers: Collection[str]) -> float:
@@ -82,13 +88,13 @@ class Waits:
         self._counting = CountedSources(snapshots.project)
         self._waiting: Counter[str] = Counter()
 
-    async def wait(self, request: Request, answering: Answering, asked: Asked, sources: Collection[str]) -> None:
+    async def wait(self, asker: Asker, answering: Answering, asked: Asked, sources: Collection[str]) -> None:
         """Wait until the newest snapshot counts what is asked of ``sources``.
 
         Raises NotCountedYetError when the time is over, TooManyError if too many wait, TimedOutError when the client
         has gone, and as ``Awaited`` does.
         """
-        client = client_of(request).name
+        client = client_of(asker).name
         if self._waiting[client] >= PER_CLIENT or self._waiting.total() >= IN_ALL:
             raise TooManyError(
                 f"{self._waiting[client]} requests of yours wait for records to be counted, {self._waiting.total()} in "
@@ -97,13 +103,13 @@ class Waits:
         self._waiting[client] += 1
         with self._snapshots.looked_at_often():
             try:
-                await self._wait(request, answering, asked, sources)
+                await self._wait(asker, answering, asked, sources)
             finally:
                 self._waiting[client] -= 1
                 if not self._waiting[client]:
                     del self._waiting[client]
 
-    async def _wait(self, request: Request, answering: Answering, asked: Asked, sources: Collection[str]) -> None:
+    async def _wait(self, asker: Asker, answering: Answering, asked: Asked, sources: Collection[str]) -> None:
         loop = asyncio.get_running_loop()
         begun, listeners = loop.time(), answering.listeners
         awaited = Awaited(self._counting, self._snapshots.project, sources, asked.at_least)
@@ -126,7 +132,7 @@ class Waits:
             await listeners.next_step(LOOK_SECONDS)
             if listeners.closed:
                 raise HTTPException(503, "the server is being stopped")
-            if await request.is_disconnected():
+            if await asker.is_disconnected():
                 raise TimedOutError("the wait was ended: nobody waits for its answer")
 
     def _has(self, sequences: dict[str, int]) -> bool:

@@ -45,6 +45,7 @@ from serving_layer.reports.cell import NotFoundError
 log = logging.getLogger("hourline.http")
 
 RETRY_SECONDS = 1
+FAULT = "that is a fault of Hourline's, not yours; the server's log has more of it"
 
 
 class TooLargeError(HourlineError):
@@ -115,9 +116,14 @@ def install_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _of_fault)
 
 
+def status_of(error: HourlineError) -> int:
+    """The status of a Hourline error."""
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+
+
 def to_response(error: HourlineError) -> Response:
     """The response to a Hourline error."""
-    status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+    status = status_of(error)
     if status in (500, 503):
         log.error("%s", error)
     again = isinstance(error, TooManyError | NotCountedYetError)
@@ -191,10 +197,7 @@ def _parameters(request: Request) -> dict[str, object]:
 
 async def _of_fault(request: Request, error: Exception) -> Response:
     told = explain_fault(error, Surroundings())
-    if isinstance(told, ResourceError):
-        response = to_response(told)
-    else:
-        response = problem(500, "that is a fault of Hourline's, not yours; the server's log has more of it")
+    response = to_response(told) if isinstance(told, ResourceError) else problem(500, FAULT)
     # Starlette passes the error on to the server, which logs it with its stack trace and closes the connection.
     response.headers["Connection"] = "close"
     return response

@@ -22,7 +22,8 @@ OPEN_IN_ALL = 256
 STREAM_PATH = "/api/v1/changes"
 
 _PIECE = 65_536
-_STALLED_SECONDS = 30.0
+STALLED_SECONDS = 30.0
+"""The maximum time for which a client may take nothing of its answer."""
 _BODY_SECONDS = 10.0
 """The maximum time for a body, which is small, to arrive."""
 
@@ -135,9 +136,7 @@ class Limited:
                 return
             await self.app(scope, _limit_body(scope, receive), _limit_sending(send))
         except TimeoutError:  # From _limit_sending. The server closes the connection of an unfinished answer.
-            log.warning(
-                "client %s took nothing of its answer for %g s, and was given up", client.name, _STALLED_SECONDS
-            )
+            log.warning("client %s took nothing of its answer for %g s, and was given up", client.name, STALLED_SECONDS)
         finally:
             self._open[key] -= 1
             if not self._open[key]:
@@ -197,9 +196,9 @@ def _limit_sending(send: Send) -> Send:
         body = message.get("body", b"") if message["type"] == "http.response.body" else b""
         async with asyncio.timeout(None) as limit:
             for start in range(0, len(body) - _PIECE, _PIECE):
-                limit.reschedule(asyncio.get_running_loop().time() + _STALLED_SECONDS)
+                limit.reschedule(asyncio.get_running_loop().time() + STALLED_SECONDS)
                 await send({**message, "body": body[start : start + _PIECE], "more_body": True})
-            limit.reschedule(asyncio.get_running_loop().time() + _STALLED_SECONDS)
+            limit.reschedule(asyncio.get_running_loop().time() + STALLED_SECONDS)
             last = body[max(0, -(-len(body) // _PIECE) - 1) * _PIECE :]
             ends = message["type"] == "http.response.body" and not message.get("more_body")
             await send({**message, "body": last, "more_body": True} if ends and body else message)

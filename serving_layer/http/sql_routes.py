@@ -1,10 +1,9 @@
 """Free SQL over HTTP, if ``serve.sql`` is on: one SELECT over the views, run in the sandbox, for admins."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from threading import Event
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
-import duckdb
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
@@ -12,8 +11,6 @@ from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from hourline_core.errors import SetupError
-from hourline_core.model import ServeSettings
 from serving_layer.connection import Connection
 from serving_layer.described import Described
 from serving_layer.http.access import admin_only
@@ -29,8 +26,8 @@ from serving_layer.http.formats import (
     rows_csv,
     rows_json,
 )
+from serving_layer.http.free_sql import OFF, FreeSql, rows_of, sources_of
 from serving_layer.http.waiting import ASKED, WaitingOf, headers_of, look_up, waiting_in
-from serving_layer.snapshots import Snapshots
 
 routes = APIRouter(prefix="/api/v1", tags=["sql"])
 
@@ -69,34 +66,6 @@ class SqlAnswer(Described):
     """The rows. Lists and structs are lists and objects of JSON; in CSV, a cell has them as JSON."""
 
 
-class FreeSql(Protocol):
-    """Runs free SQL. Threads may share it."""
-
-    def answer(self, sql: str, database: duckdb.DuckDBPyConnection, views: Collection[str], gone: Event) -> pa.Table:
-        """The rows of one SELECT over ``views`` of ``database``, a cursor of the caller's own. ``gone`` is set when
-        nobody wants them any more. Raises HourlineError, and DuckDB's errors on the query.
-        """
-
-    def close(self) -> None:
-        """Stop all queries."""
-
-
-def free_sql_of(settings: ServeSettings) -> FreeSql | None:
-    """Start what runs free SQL. None: it is off, and nothing of it is loaded. Raises SetupError if it is on and not
-    installed, or this machine cannot confine it.
-    """
-    if not settings.sql:
-        return None
-    try:
-        from serving_layer.http.sandbox.sandbox import start_free_sql
-    except ModuleNotFoundError:
-        raise SetupError(
-            "free SQL is on (serve.sql), but this installation comes without serving_layer.http.sandbox, which runs "
-            "it; install Hourline's whole wheel, or set serve.sql to false"
-        ) from None
-    return start_free_sql(settings)
-
-
 @routes.post(
     "/sql",
     response_model=SqlAnswer,
@@ -115,27 +84,22 @@ async def free_sql(
     """The rows of one SELECT over the views, for admins. If two columns have one name, the second gets a number."""
     running: FreeSql | None = request.app.state.free_sql
     if running is None:
-        raise HTTPException(403, "free SQL is off; `serve: {sql: true}` in hourline.yaml enables it, for admins")
+        raise HTTPException(403, OFF)
     form = format_of(request.headers.get("accept", ""), format)
     if asked is not None:
         waits: Waits = request.app.state.waits
-        sources = await run_in_threadpool(_sources, answering.snapshots, question.sql)
+        sources = await run_in_threadpool(sources_of, answering.snapshots, question.sql)
         await waits.wait(request, answering, asked, sources)
     offsets, gone = await look_up(answering, waiting=waiting), Event()
 
     def work(connection: Connection) -> Body:
         with connection.explaining(question.sql):
-            rows = _distinctly_named(running.answer(question.sql, connection.database, connection.views, gone))
+            rows = rows_of(running, connection, question.sql, gone)
             found = waiting_in(connection, question.sql, offsets)
             errors = connection.errors_of(question.sql, rows.column_names)
             return _body(connection, rows, errors, form, integers == "text", found)
 
     return await answering.answer_once(request, work, on_stop=gone.set)
-
-
-def _sources(snapshots: Snapshots, sql: str) -> list[str]:
-    with snapshots.reader() as connection:
-        return connection.sources(sql)
 
 
 def _body(
@@ -160,13 +124,3 @@ def _body(
         case "arrow":
             content = rows_arrow(rows, {"token": token})
     return Body(content, MEDIA_TYPES[form], {"Hourline-Token": token, **headers_of(waiting)})
-
-
-def _distinctly_named(rows: pa.Table) -> pa.Table:
-    names: list[str] = []
-    for name in rows.column_names:
-        other, number = name, 1
-        while other.casefold() in map(str.casefold, names):
-            other, number = f"{name}_{number}", number + 1
-        names.append(other)
-    return rows.rename_columns(names)

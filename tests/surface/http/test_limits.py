@@ -313,7 +313,7 @@ def test_turns_that_are_given_up_are_free_again() -> None:
 
 
 def test_slow_clients_hold_up_nobody_and_are_given_up(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_STALLED_SECONDS", 0.0)  # whoever takes nothing at all for a moment
+    monkeypatch.setattr(limits, "STALLED_SECONDS", 0.0)  # whoever takes nothing at all for a moment
     given_up = threading.Semaphore(0)
     monkeypatch.setattr(log, "warning", lambda *_: given_up.release())
     size = 12_000_000
