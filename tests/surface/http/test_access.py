@@ -36,8 +36,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareTables]:
 
 
 def authorizations(token: str) -> list[dict[str, str]]:
-    basic = base64.b64encode(f"anybody:{token}".encode()).decode()
-    return [{"Authorization": f"Bearer {token}"}, {"Authorization": f"Basic {basic}"}]
+    named = [base64.b64encode(f"{name}:{token}".encode()).decode() for name in ("anybody", "anyone", "somebody")]
+    unpadded = [basic.rstrip("=") for basic in named]  # As some clients send it.
+    return [
+        {"Authorization": f"Bearer {token}"},
+        *({"Authorization": f"Basic {basic}"} for basic in (named[0], *unpadded)),
+    ]
 
 
 def test_every_route_wants_a_token_and_some_an_admins(tables: BareTables) -> None:
