@@ -1,4 +1,4 @@
-"""``serve``: serves the results over HTTP. Needs neither Spark nor Java."""
+"""``serve``: serves the results over HTTP, and by Arrow Flight SQL. Needs neither Spark nor Java."""
 
 import logging
 import webbrowser
@@ -23,7 +23,9 @@ def serve(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Serve the results over HTTP until Ctrl-C. Other machines are served only with tokens and TLS."""
+    """Serve the results over HTTP until Ctrl-C. Other machines are served only with tokens and TLS. With
+    `serve.flight_port` of the settings, BI tools and notebooks are answered by Arrow Flight SQL, too.
+    """
     declared = load(project, workspace)
     if port is not None:
         settings = declared.settings.model_copy(
@@ -36,7 +38,8 @@ def serve(
     with stop_on_signal("stopping") as stop:
         with Server(declared) as server:
             if server.running:
-                say(f"{declared.name} is served at {server.url}; Ctrl-C stops it")
+                also = f", and by Arrow Flight SQL at {server.flight_url}" if server.flight_url else ""
+                say(f"{declared.name} is served at {server.url}{also}; Ctrl-C stops it")
                 if open_page:
                     webbrowser.open(server.url)
             while server.running and not stop.wait(0.5):

@@ -1,4 +1,4 @@
-"""The HTTP server: ``serve:`` of the settings."""
+"""The server of HTTP and Arrow Flight SQL: ``serve:`` of the settings."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -15,13 +15,18 @@ _Count = Annotated[int, pydantic.Field(ge=1)]
 
 
 class ServeSettings(Declaration):
-    """The HTTP server that `hourline serve` runs: its address, access and limits."""
+    """The server that `hourline serve` runs: its address, access and limits."""
 
     host: Annotated[str, pydantic.Field(min_length=1)] = "127.0.0.1"
     """The address to listen on. An address that other machines can reach requires tokens and TLS."""
 
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
     """The port. If left out, a free port is chosen. `--port` overrides it."""
+
+    flight_port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
+    """The port of Arrow Flight SQL, by which BI tools and notebooks send free SQL. If left out, it is not served. It
+    requires `sql: true`.
+    """
 
     tokens: Path | None = None
     """A file with `reader TOKEN` or `admin TOKEN` in each line, relative to the project. The environment variables
@@ -60,4 +65,10 @@ class ServeSettings(Declaration):
             raise refuse(
                 "got one of certificate and key, allowed are both or none", "key" if self.key else "certificate"
             )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _check_flight(self) -> Self:
+        if self.flight_port is not None and not self.sql:
+            raise refuse("Arrow Flight SQL is free SQL, which is off; add `sql: true`", "flight_port")
         return self

@@ -2,15 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI, Security
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
+from hourline_core.errors import SetupError
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock, wall_clock
 from serving_layer.http import (
@@ -23,23 +25,33 @@ from serving_layer.http import (
     window_routes,
 )
 from serving_layer.http.access import Guard, Tokens
-from serving_layer.http.answering import start_answering
+from serving_layer.http.answering import Answering, start_answering
 from serving_layer.http.at_least import Waits, wait_until_counted
 from serving_layer.http.error_responses import PROBLEMS, install_problems, refuse_unknown_parameters
 from serving_layer.http.formats import json_bytes
-from serving_layer.http.free_sql import free_sql_of
+from serving_layer.http.free_sql import FreeSql, free_sql_of
 from serving_layer.http.heads import HeadAsGet
 from serving_layer.http.limits import Limited
 from serving_layer.http.page_routes import page_routes
 from serving_layer.http.report_pages import report_routes
+from serving_layer.http.tls import tls_files
 from serving_layer.snapshots import Renewing, Snapshots
 
+if TYPE_CHECKING:
+    from serving_layer.flight.endpoint import Endpoint
 
-def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str, str] = os.environ) -> FastAPI:
-    """The application that serves one project, on its tables as they are and as they change. Raises SetupError,
-    TableError.
+
+def create_app(
+    project: Project,
+    clock: Clock = wall_clock,
+    environ: Mapping[str, str] = os.environ,
+    flight_address: str | None = None,
+) -> FastAPI:
+    """The application that serves one project, on its tables as they are and as they change. With ``flight_address``,
+    such as ``127.0.0.1:31337``, it also speaks Arrow Flight SQL there. Raises SetupError, TableError.
     """
     tokens = Tokens.of(project, environ)
+    endpoint_of = _import_flight() if flight_address else None
     snapshots = Snapshots(project, clock)
 
     @asynccontextmanager
@@ -49,9 +61,13 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
         renewing = Renewing(snapshots, tell)
         renewing.start()
         try:
+            if flight and flight_address:
+                await flight.start(flight_address, tls_files(project))
             yield
         finally:
             answering.close()
+            if flight:
+                await flight.stop()
             await run_in_threadpool(renewing.stop)
             snapshots.close()
             if app.state.free_sql:
@@ -68,6 +84,7 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     answering = start_answering(app, project, snapshots)
     app.state.waits = Waits(snapshots)
     app.state.free_sql = free_sql_of(project.settings.serve)
+    app.state.flight = flight = endpoint_of and endpoint_of(answering, app.state.waits, app.state.free_sql, tokens)
     install_problems(app)
     # For OpenAPI alone. The Guard asks for the token.
     bearer = HTTPBearer(
@@ -104,3 +121,14 @@ def create_app(project: Project, clock: Clock = wall_clock, environ: Mapping[str
     app.add_middleware(HeadAsGet)
     app.add_middleware(Guard, tokens=tokens)  # The last one added is called first.
     return app
+
+
+def _import_flight() -> "Callable[[Answering, Waits, FreeSql, Tokens], Endpoint]":
+    """What makes the endpoint of Arrow Flight SQL. Raises SetupError if it is not installed."""
+    try:
+        from serving_layer.flight.endpoint import endpoint_of
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            f"serve.flight_port is set, but {error.name} is not installed: `pip install 'hourline[flight]'`"
+        ) from None
+    return endpoint_of

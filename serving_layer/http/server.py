@@ -4,22 +4,24 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import uvicorn
 from starlette.routing import BaseRoute
 
 from hourline_core.errors import SetupError
-from hourline_core.model import Project
-from hourline_core.model.home_folder import expand_home
+from hourline_core.model import Project, ServeSettings
 from hourline_core.model.hours import Clock, wall_clock
 from serving_layer.http.access import Tokens, is_loopback, warn_of_readable_tokens
 from serving_layer.http.app import create_app
 from serving_layer.http.heads import H11WithHeadTimeout
+from serving_layer.http.tls import explaining_tls, tls_files
+
+if TYPE_CHECKING:
+    from serving_layer.flight.endpoint import Endpoint
 
 _STOP_SECONDS = 1
 _START_SECONDS = 60
@@ -39,13 +41,13 @@ class Server:
         refuse_unguarded(project, environ)
         warn_of_readable_tokens(project)
         self._socket = _listening(settings.host, settings.port or 0)
-        files = [project.root.absolute() / expand_home(file) for file in (settings.certificate, settings.key) if file]
+        files = tls_files(project)
         self._project = project
         try:
-            with _explaining_tls(files):
-                for file in files:  # Before anything is started. An error of TLS would not name the file.
+            with explaining_tls(files):
+                for file in files or ():  # Before anything is started. An error of TLS would not name the file.
                     file.open("rb").close()
-            self._app = create_app(project, clock, environ)
+            self._app = create_app(project, clock, environ, _flight_address(settings))
             config = uvicorn.Config(
                 self._app,
                 http=H11WithHeadTimeout,  # By h11, which limits the size of a request's head.
@@ -59,7 +61,7 @@ class Server:
                 ssl_certfile=files[0] if files else None,
                 ssl_keyfile=files[1] if files else None,
             )
-            with _explaining_tls(files):
+            with explaining_tls(files):
                 config.load()
         except BaseException:
             self._socket.close()
@@ -70,9 +72,22 @@ class Server:
     @property
     def url(self) -> str:
         """The address to open."""
-        host, port = self._project.settings.serve.host, self._socket.getsockname()[1]
         scheme = "https" if self._project.settings.serve.certificate else "http"
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        return f"{scheme}://{_with_port(self._project.settings.serve.host, self._socket.getsockname()[1])}"
+
+    @property
+    def flight_url(self) -> str | None:
+        """The address for clients of Arrow Flight SQL. None: it is not served."""
+        settings = self._project.settings.serve
+        if settings.flight_port is None:
+            return None
+        return f"{'grpc+tls' if settings.certificate else 'grpc'}://{_with_port(settings.host, settings.flight_port)}"
+
+    @property
+    def flight(self) -> "Endpoint | None":
+        """The endpoint of Arrow Flight SQL."""
+        endpoint: Endpoint | None = self._app.state.flight
+        return endpoint
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -127,22 +142,19 @@ def refuse_unguarded(project: Project, environ: Mapping[str, str]) -> None:
         )
 
 
-@contextmanager
-def _explaining_tls(files: list[Path]) -> Iterator[None]:
-    """Within the block, it becomes a SetupError if the certificate and its key, ``files``, cannot be read, or do not
-    fit.
-    """
-    try:
-        yield
-    except OSError as error:  # ssl.SSLError is one, too.
-        if not files:
-            raise
-        raise SetupError(
-            f"TLS cannot be set up with {' and '.join(map(str, files))} (serve.certificate, serve.key): {error}"
-        ) from None
+def _flight_address(settings: ServeSettings) -> str | None:
+    """The address for gRPC to listen on. It listens later, so this looks whether the port is free."""
+    if settings.flight_port is None:
+        return None
+    with _listening(settings.host, settings.flight_port, "serve.flight_port") as free:
+        return _with_port(free.getsockname()[0], settings.flight_port)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _with_port(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _listening(host: str, port: int, setting: str = "serve.port") -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -157,6 +169,6 @@ def _listening(host: str, port: int) -> socket.socket:
         reason = error.strerror if isinstance(error, OSError) else error
         raise SetupError(
             f"{host} port {port or '(a free one)'} cannot be listened on: {reason}; "
-            "stop what uses it, or set serve.host and serve.port to others"
+            f"stop what uses it, or set serve.host and {setting} to others"
         ) from None
     return listener

@@ -1,0 +1,182 @@
+"""The endpoint of Flight: gRPC in the event loop of the HTTP server, with its tokens and its limits on open calls."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from starlette.exceptions import HTTPException
+
+from serving_layer.flight.answers import Answers
+from serving_layer.flight.calls import Call
+from serving_layer.flight.errors import explain
+from serving_layer.flight.messages import flight
+from serving_layer.flight.service import ACTIONS, READ_ONLY, Service
+from serving_layer.http.access import Tokens
+from serving_layer.http.answering import Answering
+from serving_layer.http.at_least import Waits
+from serving_layer.http.error_responses import TimedOutError, TooManyError
+from serving_layer.http.free_sql import FreeSql
+from serving_layer.http.limits import OPEN_IN_ALL, OPEN_PER_CLIENT, STALLED_SECONDS
+
+_T = TypeVar("_T")
+_Context = Any  # grpc.aio.ServicerContext[bytes, Any]
+
+_SERVICE = "arrow.flight.protocol.FlightService"
+_STOP_SECONDS = 0.2
+_OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 1 << 20),  # More than any query that is accepted has.
+    ("grpc.keepalive_time_ms", 30_000),  # A client that is gone without a word is noticed.
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+
+
+def endpoint_of(answering: Answering, waits: Waits, free_sql: FreeSql, tokens: Tokens) -> "Endpoint":
+    """The endpoint that answers as the HTTP server does which has these."""
+    return Endpoint(Service(Answers(answering, waits, free_sql)), tokens)
+
+
+class Endpoint:
+    """Listens on one address, from ``start`` to ``stop``. For one event loop."""
+
+    def __init__(self, service: Service, tokens: Tokens) -> None:
+        self._service = service
+        self._tokens = tokens
+        self._open: Counter[str] = Counter()
+        self._server: grpc.aio.Server | None = None
+
+    @property
+    def open_calls(self) -> int:
+        """The number of open calls, until the last message of each answer was sent."""
+        return self._open.total()
+
+    async def start(self, address: str, tls: tuple[Path, Path] | None) -> None:
+        """Listen. ``tls`` are the files of the certificate and its key. Raises OSError, RuntimeError."""
+        server = grpc.aio.server(options=_OPTIONS)
+        one, streamed = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+        both = grpc.stream_stream_rpc_method_handler
+        handlers = {
+            "Handshake": both(self._handshake, response_serializer=_bytes),
+            "GetFlightInfo": one(self._get_flight_info, response_serializer=_bytes),
+            "GetSchema": one(self._get_schema, response_serializer=_bytes),
+            "DoGet": streamed(self._do_get, response_serializer=_bytes),
+            "DoAction": streamed(self._do_action, response_serializer=_bytes),
+            "ListActions": streamed(self._list_actions, response_serializer=_bytes),
+            "ListFlights": streamed(self._refuse("ListFlights")),
+            "PollFlightInfo": one(self._refuse("PollFlightInfo")),
+            "DoPut": both(self._refuse("DoPut, which brings parameters or rows,")),
+            "DoExchange": both(self._refuse("DoExchange")),
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
+        if tls is None:
+            server.add_insecure_port(address)
+        else:
+            certificate, key = (file.read_bytes() for file in tls)
+            server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """End all calls."""
+        if self._server is not None:
+            await self._server.stop(_STOP_SECONDS)
+
+    async def _handshake(self, requests: AsyncIterator[bytes], context: _Context) -> None:
+        async with self._call(context) as call:
+            # The client sends on what it gets as its token.
+            await context.send_initial_metadata((*call.greeting, ("authorization", f"Bearer {call.token}")))
+            await _write(context, flight.HandshakeResponse())
+
+    async def _get_flight_info(self, content: bytes, context: _Context) -> Any:
+        async with self._call(context) as call:
+            info = await _while_waited_for(call, self._service.get_flight_info(call, content))
+            await context.send_initial_metadata(call.greeting)
+            return info
+
+    async def _get_schema(self, content: bytes, context: _Context) -> Any:
+        async with self._call(context) as call:
+            return await _while_waited_for(call, self._service.get_schema(call, content))
+
+    async def _do_get(self, content: bytes, context: _Context) -> None:
+        async with self._call(context) as call:
+            messages = await _while_waited_for(call, self._service.do_get(call, content))
+            for message in messages:
+                await _write(context, message)
+
+    async def _do_action(self, content: bytes, context: _Context) -> None:
+        async with self._call(context) as call:
+            results, headers = await _while_waited_for(call, self._service.do_action(call, content))
+            await context.send_initial_metadata((*call.greeting, *headers))
+            for result in results:
+                await _write(context, flight.Result(body=result))
+
+    async def _list_actions(self, content: bytes, context: _Context) -> None:
+        async with self._call(context):
+            for name, description in ACTIONS.items():
+                await _write(context, flight.ActionType(type=name, description=description))
+
+    def _refuse(self, what: str) -> Callable[[Any, _Context], Awaitable[None]]:
+        async def refuse(_: Any, context: _Context) -> None:
+            async with self._call(context):
+                raise HTTPException(501, READ_ONLY.format(what))
+
+        return refuse
+
+    @asynccontextmanager
+    async def _call(self, context: _Context) -> AsyncIterator[Call]:
+        """A call, open during the block. Whatever is raised in it becomes a status with one sentence."""
+        try:
+            call = Call(context, self._tokens)
+            with self._counted(call.client.name):
+                yield call
+        except (grpc.aio.AbortError, asyncio.CancelledError):
+            raise
+        except grpc.aio.InternalError:  # From a write: the client is gone.
+            pass
+        except Exception as error:
+            await context.abort(*explain(error))
+
+    @contextmanager
+    def _counted(self, client: str) -> Iterator[None]:
+        if self._open[client] >= OPEN_PER_CLIENT or self._open.total() >= OPEN_IN_ALL:
+            raise TooManyError(
+                f"{self._open[client]} calls of yours are open, {self._open.total()} in all; allowed are "
+                f"{OPEN_PER_CLIENT} and {OPEN_IN_ALL}: try again when some are answered"
+            )
+        self._open[client] += 1
+        try:
+            yield
+        finally:
+            self._open[client] -= 1
+            if not self._open[client]:
+                del self._open[client]
+
+
+async def _while_waited_for(call: Call, answer: Coroutine[Any, Any, _T]) -> _T:
+    """The answer. If the client goes away, what computes it is told so, and ends by itself."""
+    task = asyncio.create_task(answer)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        call.gone = True
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # Nobody is told of it.
+        raise
+
+
+async def _write(context: _Context, message: Any) -> None:
+    """Send a message. A client that takes nothing for half a minute is given up."""
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await context.write(message)
+    except TimeoutError:
+        raise TimedOutError(f"the client took nothing of its answer for {STALLED_SECONDS:g} s") from None
+
+
+def _bytes(message: Any) -> bytes:
+    content: bytes = message.SerializeToString()
+    return content
