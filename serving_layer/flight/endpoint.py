@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,8 +136,9 @@ class Endpoint:
                 yield call
         except (grpc.aio.AbortError, asyncio.CancelledError):
             raise
-        except grpc.aio.InternalError:  # From a write: the client is gone.
-            pass
+        except grpc.aio.InternalError:  # From a write: the client is gone, as a rule.
+            with suppress(grpc.aio.InternalError):
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was cut off; ask again")
         except Exception as error:
             await context.abort(*explain(error))
 

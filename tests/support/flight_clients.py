@@ -68,10 +68,10 @@ class Bare:
     def __exit__(self, *_: object) -> None:
         self._channel.close()
 
-    def one(self, method: str, content: bytes) -> bytes:
+    def one(self, method: str, content: bytes, seconds: float = 600) -> bytes:
         """The response of a call that has one."""
         call = self._channel.unary_unary(f"{SERVICE}/{method}")
-        answer: bytes = call(content, metadata=self._metadata, timeout=600)
+        answer: bytes = call(content, metadata=self._metadata, timeout=seconds)
         return answer
 
     def stream(self, method: str, content: bytes) -> Any:
@@ -79,10 +79,10 @@ class Bare:
         call = self._channel.stream_stream(f"{SERVICE}/{method}")
         return call(iter([content]), metadata=self._metadata, timeout=600)
 
-    def ticket_of(self, query: str) -> bytes:
+    def ticket_of(self, query: str, seconds: float = 600) -> bytes:
         """The ticket to fetch an answer."""
         command = pack(sql.CommandStatementQuery(query=query))
-        info = flight.FlightInfo.FromString(self.one("GetFlightInfo", described(command)))
+        info = flight.FlightInfo.FromString(self.one("GetFlightInfo", described(command), seconds))
         ticket: bytes = info.endpoint[0].ticket.SerializeToString()
         return ticket
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import adbc_driver_flightsql.dbapi as adbc
 import grpc
@@ -22,6 +23,8 @@ from tests.support.flight_clients import ADMIN, ENDLESS, Bare, ask, connected, d
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="free SQL is refused elsewhere")
 
 MANY_BYTES = "SELECT repeat('x', 10000) || range AS text FROM range(1400)"
+LONGEST = 30.0
+"""Seconds for what takes a moment."""
 METHODS = ("GetFlightInfo", "GetSchema", "DoGet", "DoAction")
 
 
@@ -33,9 +36,30 @@ def patient(tables: BareTables) -> Iterator[Server]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Returns when it holds. The suite's limit on time ends it otherwise."""
+    """Returns when it holds."""
+    begun = time.monotonic()
     while not holds():
+        assert time.monotonic() < begun + LONGEST
         threading.Event().wait(0.05)
+
+
+def is_answered(server: Server) -> bool:
+    """Whether a query gets its turn, long before another one is stopped for its time."""
+    with Bare(server) as bare, suppress(grpc.RpcError):
+        return bool(bare.ticket_of("SELECT 1", LONGEST))
+    return False
+
+
+def client_of(server: Server, query: str) -> "subprocess.Popen[bytes]":
+    """A client in a process of its own, which sends a query and takes the first rows of the answer."""
+    program = (
+        "import adbc_driver_flightsql.dbapi as adbc, time\n"
+        f"options = {{'adbc.flight.sql.authorization_header': 'Bearer {ADMIN}'}}\n"
+        f"with adbc.connect({server.flight_url!r}, db_kwargs=options, autocommit=True) as connection:\n"
+        f"    cursor = connection.cursor()\n    cursor.execute({query!r})\n"
+        "    cursor.fetch_record_batch().read_next_batch()\n    print('taken', flush=True)\n    time.sleep(600)\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
 
 
 def opened(server: Server) -> int:
@@ -78,31 +102,42 @@ def test_a_query_over_its_time_is_stopped(tables: BareTables) -> None:
         assert ask(server, "SELECT 1 AS a").to_pylist() == [{"a": 1}]
 
 
-def test_a_query_is_stopped_when_its_client_is_gone(patient: Server) -> None:
-    program = (
-        "import adbc_driver_flightsql.dbapi as adbc\n"
-        f"options = {{'adbc.flight.sql.authorization_header': 'Bearer {ADMIN}'}}\n"
-        f"with adbc.connect({patient.flight_url!r}, db_kwargs=options, autocommit=True) as connection:\n"
-        f"    connection.cursor().execute({ENDLESS!r})\n"
-    )
-    client = subprocess.Popen([sys.executable, "-c", program])
-    until(lambda: opened(patient) == 1)
-    client.kill()
-    client.wait()
+def test_a_query_is_stopped_when_its_client_is_killed(patient: Server) -> None:
+    with client_of(patient, ENDLESS) as client:
+        until(lambda: opened(patient) == 1)
+        client.kill()
     # Its turn, and the process, are free again.
-    assert ask(patient, "SELECT 1 AS a").to_pylist() == [{"a": 1}]
+    assert is_answered(patient)
     until(lambda: opened(patient) == 0)
 
 
-def test_a_client_that_is_gone_in_the_middle_of_an_answer_is_no_fault(
+def test_a_client_that_is_killed_in_the_middle_of_an_answer_is_no_fault(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        with Bare(server) as bare:
-            answer = bare.stream("DoGet", bare.ticket_of(MANY_BYTES))
-            next(iter(answer))
+        with client_of(server, MANY_BYTES) as client:
+            assert client.stdout is not None and client.stdout.readline() == b"taken\n"
             assert opened(server) == 1
+            client.kill()
         until(lambda: opened(server) == 0)
+    assert caplog.messages == []
+
+
+def test_an_answer_that_cannot_be_sent_does_not_end_as_if_it_were_whole(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> None:
+        raise grpc.aio.InternalError  # What a write of gRPC raises when the connection is gone.
+
+    with Bare(server) as bare, caplog.at_level(logging.WARNING):
+        ticket = bare.ticket_of("FROM totals")
+        monkeypatch.setattr(endpoint, "_write", fail)
+        with pytest.raises(grpc.RpcError) as error:
+            list(bare.stream("DoGet", ticket))
+    assert (error.value.code(), error.value.details()) == (
+        grpc.StatusCode.UNAVAILABLE,
+        "the answer was cut off; ask again",
+    )
     assert caplog.messages == []
 
 
