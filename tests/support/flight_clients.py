@@ -58,8 +58,9 @@ def read(connection: adbc.Connection, query: str) -> pa.Table:
 class Bare:
     """Sends bytes, as a client may that nobody has written well."""
 
-    def __init__(self, server: Server, token: str = ADMIN) -> None:
-        self._channel = grpc.insecure_channel(str(server.flight_url).removeprefix("grpc://"))
+    def __init__(self, server: Server | str, token: str = ADMIN) -> None:
+        address = server if isinstance(server, str) else str(server.flight_url)
+        self._channel = grpc.insecure_channel(address.removeprefix("grpc://"))
         self._metadata = [("authorization", f"Bearer {token}")]
 
     def __enter__(self) -> "Bare":

@@ -166,6 +166,13 @@ def test_a_session_option_of_a_client_that_would_lose_it_is_refused(server: Serv
         connection.adbc_connection.set_options(**{AS_OF: "p1-clicks.2"})
 
 
+def test_an_answer_waits_for_what_it_is_to_count(server: Server) -> None:
+    counted = {f"{HEADER}hourline-at-least": "clicks:0=57", f"{HEADER}prefer": "wait=0"}
+    assert ask(server, "SELECT 1 AS a FROM totals LIMIT 1", **counted).to_pylist() == [{"a": 1}]
+    with pytest.raises(adbc.OperationalError, match=r"TIMEOUT.*clicks"):
+        ask(server, "FROM totals", **{**counted, f"{HEADER}hourline-at-least": "clicks:0=5000"})
+
+
 @pytest.mark.parametrize(
     ("headers", "sentence"),
     [
