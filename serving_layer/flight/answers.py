@@ -39,7 +39,7 @@ class Answers:
     async def prepare(self, call: Call, sql: str) -> tuple[Carried, pa.Schema]:
         """What the client carries for a prepared query, and the columns. Raises HourlineError."""
         answer = await self._answer(call, sql, call.as_of)
-        return Carried(sql, kept=self._kept.keep(call.client.name, answer)), answer.rows.schema
+        return Carried(sql, kept=self._keep(call, answer)), answer.rows.schema
 
     async def execute(self, call: Call, carried: Carried) -> tuple[Carried, Answer]:
         """What the client carries to fetch the answer of a query, and the answer itself. It is of the snapshot of the
@@ -48,9 +48,7 @@ class Answers:
         answer = self._kept.take(call.client.name, carried.kept)
         if answer is None or call.asked is not None or answer.token != (call.as_of or self._answering.snapshots.token):
             answer = await self._answer(call, carried.sql, call.as_of)
-        key = self._kept.keep(call.client.name, answer)
-        asyncio.get_running_loop().call_later(KeptAnswers.SECONDS, self._kept.forget)
-        return Carried(carried.sql, answer.token, key), answer
+        return Carried(carried.sql, answer.token, self._keep(call, answer)), answer
 
     async def fetch(self, call: Call, carried: Carried) -> pa.Table:
         """The rows of an answer, computed again if it is not kept here any more. Raises HourlineError."""
@@ -71,6 +69,11 @@ class Answers:
     async def token_of(self, call: Call, as_of: str) -> str:
         """The token of a snapshot. Raises HourlineError if there is no such one, or no longer."""
         return await self._compute(call, lambda connection: connection.token, as_of)
+
+    def _keep(self, call: Call, answer: Answer) -> str:
+        # Without a later call, nothing else would forget it.
+        asyncio.get_running_loop().call_later(KeptAnswers.SECONDS + 1, self._kept.forget)
+        return self._kept.keep(call.client.name, answer)
 
     async def _answer(self, call: Call, sql: str, as_of: str | None) -> Answer:
         if (size := len(sql.encode(errors="replace"))) > BODY_BYTES:

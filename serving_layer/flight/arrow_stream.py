@@ -1,6 +1,5 @@
 """Arrow tables as messages of Flight."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +15,14 @@ def schema_bytes(schema: pa.Schema) -> bytes:
     return bytes(schema.serialize())
 
 
-def data_of(rows: pa.Table) -> Iterator[Any]:
+def data_of(rows: pa.Table) -> list[Any]:
     """The messages of a stream with the rows: the schema first."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows, max_chunksize=max(1, rows.num_rows * _MESSAGE_BYTES // max(1, rows.nbytes)))
-    for message in pa.ipc.MessageReader.open_stream(sink.getvalue()):
-        body = b"" if message.body is None else bytes(message.body)
-        yield flight.FlightData(data_header=bytes(message.metadata), data_body=body)
+    return [
+        flight.FlightData(
+            data_header=bytes(message.metadata), data_body=b"" if message.body is None else bytes(message.body)
+        )
+        for message in pa.ipc.MessageReader.open_stream(sink.getvalue())
+    ]

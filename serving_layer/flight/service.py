@@ -1,8 +1,8 @@
 """The calls of Flight, and what Flight SQL means by them. The server only reads: other calls are refused."""
 
-from collections.abc import Iterable
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from hourline_core.errors import UsageError
@@ -58,11 +58,12 @@ class Service:
             _, schema = await self._answers.prepare(call, _query_of(name, command).sql)
         return flight.SchemaResult(schema=schema_bytes(schema))
 
-    async def do_get(self, call: Call, content: bytes) -> Iterable[Any]:
+    async def do_get(self, call: Call, content: bytes) -> list[Any]:
         """The messages of an answer."""
         name, command = unpack(parse(flight.Ticket, content).ticket)
         if name == "TicketStatementQuery":
-            return data_of(await self._answers.fetch(call, Carried.of(command.statement_handle)))
+            rows = await self._answers.fetch(call, Carried.of(command.statement_handle))
+            return await run_in_threadpool(data_of, rows)  # A large answer would keep others waiting.
         if Answers.schema_about(name, command) is None:
             raise MalformedError("the bytes are no ticket of this server")
         return data_of(await self._answers.about(call, name, command))
