@@ -53,6 +53,7 @@ FULL = (3, 30, 1_500_000, 600_000)
 start-up.
 """
 SETTLING = 2
+_MOST_QUEUED = 50_000
 EVENTS = "sales"
 CASES = {SHOPS: "all 10,000 results of an hour change", SHOPS // 10: "1,000 of 10,000 results of an hour change"}
 """By the number of results that a micro-batch changes."""
@@ -161,6 +162,8 @@ def _send_events(bootstrap: str, count: int) -> Results:
     moment, found = int(FIRST.timestamp() * 1000), defaultdict[str, list[int]](list)
     for number, amount in enumerate(amounts(np.arange(count)).tolist()):
         shop = f"shop-{number % SHOPS:04}"
+        if len(producer) >= _MOST_QUEUED:
+            producer.flush()
         producer.produce(EVENTS, struct.pack(">qi", moment, amount), shop)
         found[shop].append(amount)
     producer.flush()

@@ -36,6 +36,8 @@ from speed_layer.files.read_rows import refuse_foreign
 
 _SECONDS_BETWEEN_LOOKS, _SECONDS_BETWEEN_TRIES = 0.5, 10.0
 """The time between two looks at the table, and between two tries to read what could not be read."""
+_SECONDS_BETWEEN_OPENINGS = 30.0
+"""The time after which the table is opened although its log shows no further commit: it may be another one by then."""
 _UNREADABLE = ("columnMapping", "deletionVectors")
 """The features of tables whose data files alone do not tell the rows."""
 
@@ -72,7 +74,7 @@ class DeltaTableCommits:
         """The newest version at the first look."""
         self._held: HeldFile | None = None
         """Why reading does not go on, until it does."""
-        self._next_look = 0.0
+        self._next_look = self._next_opening = 0.0
 
     @property
     def unread(self) -> UnreadFiles:
@@ -120,7 +122,11 @@ class DeltaTableCommits:
 
     def _find_files(self) -> bool:
         """Look which version is next, and which files it has added. False: there is none."""
+        now = time.monotonic()
+        if now < self._next_opening and not (self._path / commit_file(self._position.version + 1)).exists():
+            return False
         table = _open_table(self._path)
+        self._next_opening = now + _SECONDS_BETWEEN_OPENINGS
         self._newest = table.version()
         if self._first is None:
             self._first = self._newest

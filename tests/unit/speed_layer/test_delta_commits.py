@@ -81,6 +81,7 @@ class World:
 def look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta_commits, "_SECONDS_BETWEEN_LOOKS", 0)
     monkeypatch.setattr(delta_commits, "_SECONDS_BETWEEN_TRIES", 0)
+    monkeypatch.setattr(delta_commits, "_SECONDS_BETWEEN_OPENINGS", 0)
 
 
 @pytest.fixture
