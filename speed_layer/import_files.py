@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
 from hourline_core.formats.files.data_file import DataFile, Format, find_data_file
+from hourline_core.formats.files.own_format import FORMATS_OF_RECORDS
 from hourline_core.formats.files.reading import Rows, rows_of
 from hourline_core.ledger.open_progress import find_progress
 from hourline_core.ledger.read_offsets import FILE
@@ -80,7 +81,9 @@ def find_history(
         file = find_data_file(name, format)
         rows = rows_of(file, null_text)
         refuse_foreign(file, rows, source)
-        topic_id = f"{FILE}{hash_content(file)}"
+        # In another format, other parts of the same content are its records.
+        of_format = f".{file.format}" if file.format in FORMATS_OF_RECORDS else ""
+        topic_id = f"{FILE}{hash_content(file)}{of_format}"
         by_topic_id.setdefault(topic_id, HistoryFile(file, rows, topic_id, _imported(project, source, topic_id)))
     return list(by_topic_id.values())
 

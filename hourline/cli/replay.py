@@ -11,7 +11,7 @@ from hourline.cli.output import note
 from hourline.exit_status import INTERRUPTED
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.data_file import find_data_file
-from hourline_core.formats.files.own_format import FORMATS_OF_RECORDS, refuse_other_format
+from hourline_core.formats.files.own_format import FORMATS_OF_RECORDS, format_text, refuse_other_format
 from hourline_core.model import Source
 from hourline_core.model.topics import matches, names_of, topic_text
 
@@ -68,13 +68,11 @@ def replay(
     format = find_data_file(file, format).format
     avro = reader.format.avro if format == "avro" and not reader.format.uses_registry else None
     if format in FORMATS_OF_RECORDS:
-        refuse_other_format(format, file, reader)
+        refuse_other_format(format, file, reader, _files_for(reader))
     elif avro is None and not reader.format.is_plain_json:
-        of_registry = " that name schemas of a registry" if reader.format.name == "json" else ""
         raise UsageError(
-            f"source '{reader.name}' takes records in {reader.format.name}{of_registry}, and `hourline replay` makes "
-            f"JSON of {file}: send them with a producer of that format, or give a file of such records, as in "
-            "--format text, protobuf or avro"
+            f"source '{reader.name}' takes records in {format_text(reader)}, and `hourline replay` makes JSON of "
+            f"{file}: {_files_for(reader)}"
         )
     chosen = _topic(reader, topic)
     from hourline.replay.replay_file import replay_file
@@ -107,6 +105,20 @@ def replay(
         note("no speed layer reads them yet: this project's own Kafka keeps them until `hourline up`")
     if delivered.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _files_for(source: Source) -> str:
+    """Which files can be sent to ``source``."""
+    if source.format.is_plain_json:
+        return "if the file is CSV, JSON lines, Parquet or Avro, say so, as in --format jsonl"
+    ways = {
+        "text": "give a file of lines, with --format text",
+        "csv": "give a file of rows without a header, with --format text",
+        "protobuf": "give a file of messages, each with its length in front, with --format protobuf",
+        "avro": "give an Avro file of the same schema",
+    }
+    producer = "send them with a producer of that format"
+    return producer if source.format.uses_registry else f"{ways[source.format.name]}, or {producer}"
 
 
 def _topic(source: Source, topic: str | None) -> str:

@@ -84,7 +84,8 @@ def hash_content(file: DataFile) -> str:
 def refuse_foreign(file: DataFile, rows: Rows, source: Source) -> None:
     """Raise UsageError for a file that cannot belong to ``source``, before its rows are archived."""
     if file.format in FORMATS_OF_RECORDS:
-        refuse_other_format(file.format, str(file), source)
+        instead = "if the file is CSV, JSON lines, Parquet or Avro, say so, as in --format jsonl"
+        refuse_other_format(file.format, str(file), source, instead)
         return
     keys = {field.key or name for name, field in source.fields.items()}
     if rows.columns is not None:

@@ -15,11 +15,16 @@ FILES = {
 }
 
 
+PRODUCER = "send them with a producer of that format"
+
+
 @pytest.mark.parametrize(
     ("format", "said"),
     [
-        ("{avro: {schema: orders.avsc}}", "takes records in avro, and"),
-        ("{json: {registry: true}}", "takes records in json that name schemas of a registry, and"),
+        ("{avro: {schema: orders.avsc}}", f"avro, X: give an Avro file of the same schema, or {PRODUCER}"),
+        ("{csv: {columns: [at]}}", f"csv, X: give a file of rows without a header, with --format text, or {PRODUCER}"),
+        ("{text: {pattern: '(?P<at>.*)'}}", f"text, X: give a file of lines, with --format text, or {PRODUCER}"),
+        ("{json: {registry: true}}", f"json that name schemas of a registry, X: {PRODUCER}"),
     ],
 )
 def test_rows_of_files_are_not_sent_to_a_topic_of_another_format(
@@ -28,10 +33,8 @@ def test_rows_of_files_are_not_sent_to_a_topic_of_another_format(
     source = f"topic: o\nformat: {format}\nevent_time: at\nfields: {{at: string}}\n"
     folder = write_project(tmp_path, {**FILES, "sources/orders.yaml": source})
     (line,) = Failing(monkeypatch, capsys).lines("replay", "rows.jsonl", "--source", "orders", folder=folder, status=2)
-    assert line.endswith(
-        f"source 'orders' {said} `hourline replay` makes JSON of rows.jsonl: send them with a producer of that format, "
-        "or give a file of such records, as in --format text, protobuf or avro"
-    )
+    makes = "and `hourline replay` makes JSON of rows.jsonl"
+    assert line.endswith(f"source 'orders' takes records in {said.replace('X', makes)}")
 
 
 @pytest.mark.parametrize("command", ["replay", "import"])
@@ -51,7 +54,7 @@ def test_rows_of_files_are_not_sent_to_a_topic_of_another_format(
         (
             "{json: {registry: true}}",
             "rows.log",
-            "takes records in json that name schemas of a registry: if the file is CSV",
+            "takes records in json that name schemas of a registry: ",
         ),
     ],
 )
@@ -71,4 +74,6 @@ def test_a_file_of_records_of_another_format_is_refused(
     given = [file if command == "replay" else str(folder / file), "--source", "orders", *options]
     (line,) = Failing(monkeypatch, capsys).lines(command, *given, folder=folder, status=2)
     assert said in line
-    assert line.endswith("say so, as in --format jsonl")
+    instead = {"json": "say so, as in --format jsonl", "{csv: {columns: [at]}}": f"--format text, or {PRODUCER}"}
+    of_import = "say so, as in --format jsonl"
+    assert line.endswith(of_import if command == "import" else instead.get(format, PRODUCER))

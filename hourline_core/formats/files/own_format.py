@@ -10,15 +10,21 @@ FORMATS_OF_RECORDS: Mapping[Format, Sequence[str]] = {"text": ("text", "csv"), "
 """By the format of such a file, the formats of the sources that read it."""
 
 
-def refuse_other_format(format: Format, file: str, source: Source) -> None:
-    """Raise UsageError if ``file``, of one of FORMATS_OF_RECORDS, has no records in the format of ``source``."""
+def refuse_other_format(format: Format, file: str, source: Source, instead: str) -> None:
+    """Raise UsageError if ``file``, of one of FORMATS_OF_RECORDS, has no records in the format of ``source``.
+    ``instead`` says what to do then.
+    """
     if source.format.name in FORMATS_OF_RECORDS[format] and not source.format.uses_registry:
         return
     what = "lines of text" if format == "text" else "messages of Protobuf"
     names = " or ".join(FORMATS_OF_RECORDS[format])
-    of_registry = " that name schemas of a registry" if source.format.uses_registry else ""
     raise UsageError(
         f"{file} holds {what}, which a source with `format: {names}` reads; source '{source.name}' takes records in "
-        f"{source.format.name}{of_registry}: if the file is CSV, JSON lines, Parquet or Avro, say so, as in --format "
-        "jsonl"
+        f"{format_text(source)}: {instead}"
     )
+
+
+def format_text(source: Source) -> str:
+    """The format of the records of ``source``, for messages."""
+    of_registry = " that name schemas of a registry" if source.format.uses_registry else ""
+    return f"{source.format.name}{of_registry}"

@@ -68,7 +68,7 @@ def open_recording(
     """
     file = find_data_file(name, format)
     as_bytes = file.format == "avro" and avro_schema is not None
-    rows = AvroRows(file, avro_schema) if as_bytes else rows_of(file, null_text)
+    rows = rows_of(file, null_text, avro_schema)
     for column in {order_by, key, partition}:
         if isinstance(column, str) and (as_bytes or file.format in ("text", "protobuf")):
             raise UsageError(f"{file} holds records as they are sent, which have no column '{column}'; leave it out")
@@ -79,7 +79,7 @@ def open_recording(
         yield Recording(stack.enter_context(sort_records(records)) if order_by else records, rows.total)
 
 
-def rows_of(file: DataFile, null_text: str | None) -> Rows:
+def rows_of(file: DataFile, null_text: str | None, avro_schema: str | None = None) -> Rows:
     """The rows of ``file``, each with its line number and as JSON. Raises UsageError as ``open_recording``, among them
     NoRecordsError.
     """
@@ -93,7 +93,7 @@ def rows_of(file: DataFile, null_text: str | None) -> Rows:
         case "parquet":
             rows = ParquetRows(file)
         case "avro":
-            rows = AvroRows(file)
+            rows = AvroRows(file, avro_schema)
         case "text":
             rows = TextLines(file)
         case "protobuf":
