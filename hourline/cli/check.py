@@ -1,11 +1,17 @@
 """``check``: finds mistakes in the declarations."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
 from hourline_core.errors import DeclarationError
+from hourline_core.model.home_folder import expand_home
 from hourline_core.model.hours import hour_text
+
+if TYPE_CHECKING:
+    from hourline_core.model import Project
 
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
@@ -43,6 +49,8 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
         )
     for line in notes_on_raw_records(declared):
         note(line)
+    for line in describe_missing_folders(declared):
+        note(line)
     for line in describe_waiting_sinks(declared.sinks, declared.sources, declared.all_metrics, declared.where_declared):
         note(line)
     for line in describe_following_fields(declared):
@@ -51,3 +59,12 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     sources, metrics = f"{len(declared.sources)} source(s)", f"{len(declared.all_metrics)} metric(s)"
     sinks = f", {len(declared.sinks)} sink(s)" if declared.sinks else ""
     say(f"{declared.name}: {sources}, {lookups}{metrics}{sinks}, no mistakes")
+
+
+def describe_missing_folders(declared: "Project") -> Iterator[str]:
+    """A line for each folder or Delta table that a source is to read, and that is not there."""
+    for source in declared.sources.values():
+        if source.place and not (folder := declared.root / expand_home(source.place)).is_dir():
+            path = ("files", "folder") if source.files else ("delta", "table")
+            where = declared.where_declared("source", source.name, path)
+            yield f"{where}: {'.'.join(path)}: there is no folder {folder}; the speed layer waits for it"
