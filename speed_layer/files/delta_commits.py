@@ -221,6 +221,7 @@ class DeltaTableCommits:
             self._position.note()
 
     def _hold(self, reason: str) -> None:
+        reason = reason.encode("utf-8", "backslashreplace").decode()
         if self._held is None or self._held.reason != reason:
             self._held = HeldFile(self._declared.table, reason, self._clock())
         self._next_look = time.monotonic() + _SECONDS_BETWEEN_TRIES

@@ -109,7 +109,8 @@ class Folder:
             del self._begun[file.name]
             return
         counted = f"; {known.end:,} of its {file.rows.total:,} rows were read, and count"
-        self._note(file.name, identity, "held", _in_words_of_declarations(reason) + counted)
+        reason = _in_words_of_declarations(_without_path(reason, self._paths.get(file.name, self._root / file.name)))
+        self._note(file.name, identity, "held", reason + counted)
 
     def _look(self) -> None:
         """Look which files are there, and which of them can be read."""
@@ -196,7 +197,7 @@ class Folder:
             self._note(name, identity, "read")
             return None
         except (HourlineError, OSError) as error:
-            self._note(name, identity, "held", _in_words_of_declarations(str(error)))
+            self._note(name, identity, "held", _in_words_of_declarations(_without_path(str(error), path)))
             return None
         known = self._read.get(identity)
         topic_id = known.topic_id if known else topic_id_of(identity, rows.total)
@@ -230,6 +231,8 @@ class Folder:
         seen = self._seen.by_name.get(name)
         _, stamp = self._begun.get(name) or ("", self._settling[name][0])
         since = seen.since if seen and seen.state == state == "held" else self._clock()
+        # It may quote bytes that are no UTF-8.
+        reason = reason.encode("utf-8", "backslashreplace").decode()
         self._seen.note(SeenFile(name, stamp, identity, state, since, reason))
         if state != "reading":
             self._settling.pop(name, None)
@@ -247,6 +250,13 @@ def _stamp_of(path: Path) -> Stamp | None:
 
 def _has_stamp(path: Path, stamp: Stamp) -> bool:
     return _stamp_of(path) == stamp
+
+
+def _without_path(reason: str, path: Path) -> str:
+    """The ``reason`` without the path of the file that it is about, whose name is told beside it."""
+    for between in (": ", ", "):
+        reason = reason.removeprefix(f"{path}{between}")
+    return reason.replace(str(path), "it")
 
 
 def _in_words_of_declarations(reason: str) -> str:

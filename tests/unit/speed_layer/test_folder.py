@@ -195,7 +195,9 @@ def test_a_file_that_goes_before_its_end_is_held_until_it_is_back_under_any_name
 def test_a_file_that_cannot_be_read_is_held_until_it_changes(world: World) -> None:
     bad = {
         "header.csv": (b"a;b\n1;2\n", "got ';' between the columns of its header"),
-        "foreign.csv": (b"x,y\n1,2\n", "has none of the fields of source 'orders'"),
+        "foreign.csv": (b"x,y\n1,2\n", "it has none of the fields of source 'orders'"),
+        "latin.csv": ("Stück,Größe\n1,2\n".encode("latin-1"), "its columns are St\\udcfcck, Gr\\udcf6\\udcdfe"),
+        "bytes.csv": (b"a\x90 ,b\n1,2\n", 'got the column "a\\udc90 "'),
         "cells.csv": (b"order,at\n1\n", "line 2: got 1 cells, but the header names 2 columns"),
         "array.json": (b'[{"order": "1"}]', "got a JSON array"),
         "text.jsonl": (
@@ -215,6 +217,7 @@ def test_a_file_that_cannot_be_read_is_held_until_it_changes(world: World) -> No
     assert world.held.keys() == bad.keys()
     for name, (_, reason) in bad.items():
         assert reason in world.held[name]
+        assert str(world.folder) not in world.held[name]
     world.start()
     assert world.read_all() == []
     assert world.held.keys() == bad.keys()
