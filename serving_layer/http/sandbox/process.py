@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hourline_core.errors import SetupError
 from hourline_core.sql.literals import identifier
@@ -115,6 +116,8 @@ def _run(descriptor: int, database: duckdb.DuckDBPyConnection, limits: Limits) -
         signal.alarm(limits.seconds + 2)  # If the server, which would stop it, has died.
         connection = Connection(descriptor)
         try:
+            # All forks begin with the state of random numbers that they were made with.
+            database.execute("SELECT setseed(?)", [int.from_bytes(os.urandom(6)) / (1 << 47) - 1])
             confine(limits.memory + _BESIDE, limits.seconds + 1)
             end = _answer(connection, database, limits)
         except SetupError as error:
@@ -147,6 +150,7 @@ def _answer(connection: Connection, database: duckdb.DuckDBPyConnection, limits:
     reader = answer.to_arrow_reader(PART_ROWS)
     part = pa.Table.from_batches([], reader.schema)  # So an answer without rows has its columns, too.
     while True:
+        _refuse_wrapped(part)
         message = to_ipc(part)
         rows, size = rows + part.num_rows, size + len(message)
         if rows > limits.rows or size > limits.bytes:
@@ -156,6 +160,16 @@ def _answer(connection: Connection, database: duckdb.DuckDBPyConnection, limits:
             part = pa.Table.from_batches([reader.read_next_batch()])
         except StopIteration:
             return {"done": True}
+
+
+def _refuse_wrapped(part: pa.Table) -> None:
+    """Raise RefusedError for a HUGEINT of 39 digits, which DuckDB gives as a decimal of 38."""
+    for name, column in zip(part.column_names, part.columns, strict=True):
+        if pa.types.is_decimal(column.type) and (least := pc.min(column).as_py()) is not None and least <= -(10**38):
+            raise sql_check.RefusedError(
+                f"column '{name}' of the answer has a HUGEINT of 39 digits, which cannot be given as it is; cast it to "
+                "VARCHAR"
+            )
 
 
 def _take(connection: Connection, database: duckdb.DuckDBPyConnection, view: str) -> None:

@@ -116,6 +116,12 @@ def test_a_column_may_be_called_anything(admin: httpx.Client, tmp_path: Path) ->
     assert "canary" not in _ask(admin, f"SELECT {columns}", format="csv").text
 
 
+def test_each_query_has_random_numbers_of_its_own(admin: httpx.Client) -> None:
+    query = "SELECT random() AS number, uuid()::VARCHAR AS id"
+    answers = [_ask(admin, query).json()["rows"][0] for _ in range(6)]
+    assert len({answer["number"] for answer in answers}) == len({answer["id"] for answer in answers}) == 6
+
+
 def test_a_reader_is_refused(tables: BareTables) -> None:
     with _server(tables, ON) as server, _client(server, READER) as client:
         assert client.get("/project").json()["sql"] is False
@@ -187,6 +193,8 @@ def test_what_cannot_be_given_as_it_is_is_refused_by_name(admin: httpx.Client) -
             in answer.json()["error"]
         )
         assert _ask(admin, f"SELECT ({value})::VARCHAR AS odd").status_code == 200
+    wrapped = _ask(admin, "SELECT (-170141183460469231731687303715884105728)::HUGEINT AS odd")
+    assert (wrapped.status_code, "has a HUGEINT of 39 digits" in wrapped.json()["error"]) == (400, True)
     exact = "SELECT TIMESTAMPTZ '2024-03-01 00:00:00.25Z' AS hour, INTERVAL 90 MINUTE AS taken, 18446744073709551615::UBIGINT AS most"
     row = {"hour": "2024-03-01T00:00:00.250000Z", "taken": "01:30:00", "most": 18446744073709551615}
     assert _ask(admin, exact).json()["rows"] == [row]
