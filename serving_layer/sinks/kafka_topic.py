@@ -44,7 +44,7 @@ class KafkaTopic:
         self._kafka, options = reachable_kafka(project), project.settings.kafka.options
         self._there = ensure_compacted_topic(self._kafka, sink.topic, sink.partitions, options)
         # If it is another topic, or keys are written in another way, what it has is read.
-        sent.begin(f"topic {self._there.id} {format.name} {format.key_front.hex()}".strip())
+        sent.begin(f"topic {self._there.id} {format.name} {format.key_front.hex()}".strip(), format.value_front.hex())
         self._admin = KeptAdmin(self._kafka, options)
         self._reported: deque[KafkaError] = deque(maxlen=10)
         self._refused: list[tuple[KafkaError, Message]] = []

@@ -18,6 +18,8 @@ class RecordFormat(Protocol):
     name: str
     key_front: bytes
     """The bytes in front of each key, which name its schema. With another schema, a key has other bytes."""
+    value_front: bytes
+    """The same of values."""
 
     def key(self, text: str) -> bytes:
         """The bytes of a key."""
@@ -30,7 +32,7 @@ class JsonRecords:
     """The JSON as it is."""
 
     name = "json"
-    key_front = b""
+    key_front = value_front = b""
 
     def key(self, text: str) -> bytes:
         """See ``RecordFormat``."""
@@ -74,7 +76,7 @@ class RegisteredRecords:
         self._access = RegistryAccess.of(project.settings.registry, project.root, project.workspace)
         self._client, self._make = RegistryClient(self._access), make
         self.key_front, self._key = self._register(f"{sink.topic}-key", key_columns(metric, columns))
-        self._value_front, self._value = self._register(f"{sink.topic}-value", value_columns(metric, columns))
+        self.value_front, self._value = self._register(f"{sink.topic}-value", value_columns(metric, columns))
 
     def key(self, text: str) -> bytes:
         """See ``RecordFormat``."""
@@ -82,7 +84,7 @@ class RegisteredRecords:
 
     def value(self, text: str) -> bytes:
         """See ``RecordFormat``."""
-        return self._value_front + self._value.write(text)
+        return self.value_front + self._value.write(text)
 
     def _register(self, subject: str, columns: RecordColumns) -> tuple[bytes, SchemaRecord]:
         """The bytes in front of each record, and what writes the rest."""

@@ -16,7 +16,7 @@ class Result:
     value: str | None
     """A JSON object: the measures and ``state``. None: the result is gone."""
     digest: str | None
-    """The MD5 of ``value``, in hexadecimal digits. None: the result is gone."""
+    """The MD5 of ``value`` and of what names its schema, in hexadecimal digits. None: the result is gone."""
 
     def sent_value(self, token: str, revision: int) -> str | None:
         """The value with ``token`` and ``revision``, as it is sent. None: the result is gone."""

@@ -52,6 +52,7 @@ class SentResults:
                 f"{file} cannot be read: {first_cause([str(error)])}; if it is broken, delete it: the sink then reads "
                 "again what its topic has, and another target gets all results again"
             ) from error
+        self._schema = ""
         # A writer of its own, since the reader of what has changed reads on while parts of it are noted as sent.
         self._writer = self._database.cursor()
 
@@ -64,7 +65,9 @@ class SentResults:
         """
         self._database.execute("DROP TABLE IF EXISTS _changed")
         self._database.register("_rows", rows)
-        self._database.execute("CREATE OR REPLACE TEMP TABLE _now AS SELECT *, md5(value) AS digest FROM _rows")
+        self._database.execute(
+            "CREATE OR REPLACE TEMP TABLE _now AS SELECT *, md5(value || ?) AS digest FROM _rows", [self._schema]
+        )
         self._database.unregister("_rows")
         self._keep("_spans", spans or [])
         self._keep("_kept", kept)
@@ -119,8 +122,11 @@ class SentResults:
                 self._writer.rollback()
             raise
 
-    def begin(self, place: str) -> None:
-        """Say where results are sent. If it was another place before, nothing was sent yet."""
+    def begin(self, place: str, schema: str = "") -> None:
+        """Say where results are sent, and what names the schema of their values. If it was another place before,
+        nothing was sent yet. A value of another schema differs: the newest one may read the same JSON as null.
+        """
+        self._schema = schema
         if self.noted(_PLACE) != place:
             self.forget(place)
 

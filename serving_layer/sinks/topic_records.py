@@ -2,7 +2,7 @@
 
 Each record has these headers: ``hourline-sink`` (project and sink), ``hourline-revision``, ``hourline-window`` (start
 and end of the window) and, unless it is a tombstone, ``hourline-digest`` (the MD5 of the value without token and
-revision). In another format than JSON, ``hourline-key`` has the key as JSON.
+revision, and of the id of its schema). In another format than JSON, ``hourline-key`` has the key as JSON.
 
 If keys get another schema, such as with other dimensions, a key has other bytes. Kafka then keeps what it has under the
 earlier ones, so these are results of their own, which are gone: their key is a list of the key and of these bytes.
