@@ -79,9 +79,11 @@ class SentResults:
             UNION ALL BY NAME
             SELECT key, window_start, window_end FROM before ANTI JOIN _now USING (key) WHERE NOT {_shares("_kept")}""")
         self._database.execute("DROP TABLE _now")
-        found = self._database.execute(
-            "SELECT key, window_start, window_end, value, digest FROM _changed ORDER BY window_start, key"
-        ).to_arrow_reader(ROWS_AT_ONCE)
+        # What is gone comes first: another key in JSON may be the same one to the target, such as one whose dimensions
+        # have another order.
+        found = self._database.execute("""
+            SELECT key, window_start, window_end, value, digest FROM _changed
+            ORDER BY window_start, value IS NOT NULL, key""").to_arrow_reader(ROWS_AT_ONCE)
         for batch in found:
             yield [
                 Result(key, (start, end), value, digest)

@@ -1,5 +1,7 @@
 """A topic of a real Kafka whose schemas change: readers with the newest ones have each result."""
 
+import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,10 +12,12 @@ from confluent_kafka.serialization import SerializationContext
 import serving_layer
 from hourline_core.model import Metric, Project, Sink
 from hourline_core.model.hours import wall_clock
-from serving_layer.sinks.sender import Sender
+from serving_layer.sinks.sender import Sender, sent_file
 from serving_layer.sinks.sent_results import SentResults
 from serving_layer.sinks.target import Target, open_target
+from tests.protocol.test_rollups import with_rollups
 from tests.support.schema_registry import SchemaRegistry, serve_registry
+from tests.support.sent_values import Newest
 from tests.support.sent_visits import made, send
 from tests.support.sink_topic import compacted, deserializer_of, in_view, read_topic
 
@@ -47,3 +51,29 @@ def test_a_measure_whose_type_changes_is_sent_again(tmp_path: Path, kafka: str) 
         assert {key: Decimal(of["worst"]) for key, of in newest.items()} == {
             key: of["worst"] for key, of in rows.items()
         }
+
+
+def test_dimensions_in_another_order_keep_the_results(tmp_path: Path, kafka: str) -> None:
+    registry, topic = SchemaRegistry(), "another-order"
+    registry.normalize()
+    with serve_registry(registry):
+        visits = made(tmp_path / "another_order", kafka, registry.url, topic=topic, format="protobuf")
+        sink = visits.project.sinks["another_order"].model_copy(update={"metric": "kept"})
+        read = deserializer_of("protobuf", SchemaRegistryClient({"url": registry.url}))
+        keys = set()
+        for dimensions in (["page", "slow"], ["slow", "page"], ["page", "slow"]):
+            project = with_rollups(replace(visits.project, sinks={}), kept={"dimensions": dimensions})
+            project = replace(project, sinks={sink.name: sink})
+            send(project)
+            sent_file(project, sink).unlink()
+            assert send(project) == (0, 0), "the topic says what was sent"
+            records = read_topic(kafka, topic, read)
+            with serving_layer.connect(project) as results:
+                assert by_members(compacted(records)) == by_members(in_view(results, "kept"))
+            keys.add(frozenset(record.key_bytes for record in records))
+        assert len(keys) == 1, "no key has other bytes"
+
+
+def by_members(newest: Newest) -> dict[frozenset[tuple[str, object]], object]:
+    """The same, in whatever order the members of a key are."""
+    return {frozenset(json.loads(key).items()): value for key, value in newest.items()}

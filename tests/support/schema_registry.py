@@ -45,6 +45,7 @@ class _Schemas:
     """By subject and version, the id."""
     deleted: set[tuple[str, int]] = field(default_factory=set)
     """Subjects with versions that are told only to those who ask for deleted ones, too."""
+    normalizes: bool = False
 
     def register(self, subject: str, declared: Mapping[str, Any]) -> int:
         schema = _content(declared)
@@ -113,7 +114,12 @@ class _Schemas:
         return {**told, "schema": base64.b64encode(main.SerializeToString()).decode()}
 
     def _find(self, schema: Mapping[str, Any]) -> int | None:
-        return next((number for number, known in self.by_id.items() if known == schema), None)
+        same = self._normalized(schema)
+        return next((number for number, known in self.by_id.items() if self._normalized(known) == same), None)
+
+    def _normalized(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """In whatever order the members of a message of Protobuf are declared, it is the same."""
+        return {**schema, "schema": sorted(schema["schema"].splitlines())} if self.normalizes else schema
 
 
 def guid_of(schema: Mapping[str, Any]) -> str:
@@ -156,6 +162,10 @@ class SchemaRegistry:
     def guid(self, schema_id: int) -> uuid.UUID:
         """The GUID of a schema."""
         return uuid.UUID(self._schemas.schema(schema_id)["guid"])
+
+    def normalize(self) -> None:
+        """From now on, take schemas as equal that are so but for the order of their lines."""
+        self._schemas.normalizes = True
 
     def forget(self, schema_id: int) -> None:
         """Know a schema no more."""

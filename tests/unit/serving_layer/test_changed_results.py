@@ -40,3 +40,12 @@ def test_a_value_with_another_schema_is_sent_again(tmp_path: Path) -> None:
         assert [one.key for one in found] == changed
         sent.keep(found, 1)
     sent.close()
+
+
+def test_what_is_gone_of_a_window_comes_before_what_is_there(tmp_path: Path) -> None:
+    sent = SentResults(tmp_path / "sent.duckdb")
+    (before,) = sent.find_changes(rows_of(*"bdef", late="f"), None, [])
+    sent.keep(before, 1)
+    (changed,) = sent.find_changes(rows_of(*"acgh", late="gh"), None, [])
+    assert "".join(one.key.upper() if one.value else one.key for one in changed) == "bdeACfGH"
+    sent.close()
