@@ -26,26 +26,36 @@ def message_before(newest: WrittenSchema | None, name: str) -> Any | None:
     return next((one for one in main.message_type if one.name == name and _is_ours(one)), None)
 
 
-def keep_numbers(message: Any, before: Any | None) -> None:
+def keep_numbers(message: Any, before: Any | None) -> bool:
     """Give the members of ``message`` the numbers that they have in ``before``. The other numbers of that are reserved.
     The messages in it that are gone stay, since a registry refuses a schema that lacks one.
+
+    Returns whether a member has stayed. If none has, ``message`` is another one, such as a list with other elements.
     """
-    if before is None or message.options.map_entry:
-        return
+    if before is None:
+        return False
+    messages = {one.name: one for one in before.nested_type if not one.options.map_entry}
+    stayed: dict[str, bool] = {}
+    for nested in message.nested_type:
+        if nested.options.map_entry:  # It is behind the message of the values.
+            stayed[nested.name] = all(stayed.values())
+        else:
+            stayed[nested.name] = keep_numbers(nested, messages.pop(nested.name, None))
     numbers = {_content(field): field.number for field in before.field}
     last = max([0, *numbers.values(), *(reserved.end - 1 for reserved in before.reserved_range)])
     message.reserved_range.extend(before.reserved_range)
+    has_stayed = False
     for field in message.field:
-        if known := numbers.pop(_content(field), None):
-            field.number = known
+        is_same = field.type_name.startswith(".google.") or stayed.get(field.type_name.rpartition(".")[2], True)
+        if is_same and _content(field) in numbers:
+            field.number = numbers.pop(_content(field))
+            has_stayed = True
         else:
             field.number = last = last + 1
     for number in sorted(numbers.values()):
         message.reserved_range.add(start=number, end=number + 1)
-    messages = {one.name: one for one in before.nested_type if not one.options.map_entry}
-    for nested in message.nested_type:
-        keep_numbers(nested, messages.pop(nested.name, None))
     message.nested_type.extend(messages.values())
+    return has_stayed
 
 
 def _content(field: Any) -> tuple[Any, ...]:

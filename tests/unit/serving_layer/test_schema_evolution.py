@@ -5,6 +5,7 @@ registry with Confluent's rules takes each of them.
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,11 +39,26 @@ KINDS: dict[str, tuple[pa.DataType, Any]] = {
     "place": (pa.struct({"city": pa.string(), "code": pa.int64()}), {"city": "x", "code": 1}),
     "other place": (pa.struct({"code": pa.string(), "city": pa.string()}), {"code": "1", "city": "x"}),
     "top": (pa.list_(pa.struct({"value": pa.string()})), [{"value": "a"}]),
+    "numbers": (pa.list_(pa.int64()), [1, 2]),
     "map": (pa.map_(pa.string(), pa.int64()), {"a": 1}),
+    "map of texts": (pa.map_(pa.string(), pa.string()), {"a": "1"}),
+    "city": (pa.struct({"city": pa.string()}), {"city": "x"}),
+    "number of city": (pa.struct({"city": pa.int64()}), {"city": 1}),
 }
 """By a name, a type and a value of it."""
 PROTOBUF = {"long": ("int64", 0), "text": ("string", ""), "price": ("string", "1.25"), "double": ("double", 0.5)}
 """What these are in Protobuf: the type and the value. The others are messages."""
+PARTS = {
+    "place": {"city string", "code long"},
+    "other place": {"city string", "code string"},
+    "top": {"elements string"},
+    "numbers": {"elements long"},
+    "map": {"values long"},
+    "map of texts": {"values string"},
+    "city": {"city string"},
+    "number of city": {"city long"},
+}
+"""What is in the messages."""
 VERSIONS = st.lists(
     st.dictionaries(st.sampled_from("abc"), st.sampled_from([*KINDS]), max_size=3), min_size=2, max_size=5
 )
@@ -97,9 +113,27 @@ def test_the_newest_protobuf_schema_reads_all_records(versions: list[dict[str, s
             assert {name: getattr(message, name) for name in plain} == plain
 
 
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        *(("numbers", "top"), ("numbers", "numbers"), ("map", "map of texts"), ("numbers", "map"), ("place", "top")),
+        *(("city", "number of city"), ("place", "city"), ("place", "other place")),
+    ],
+)
+def test_a_message_with_nothing_of_the_one_before_is_another(earlier: str, later: str) -> None:
+    before, after = {"a": earlier}, {"a": later}
+    record = ProtobufRecord(columns_of(before))
+    newest = ProtobufRecord(columns_of(after), partial(the, WrittenSchema(1, "PROTOBUF", record.schema)))
+    read = GetMessageClass(descriptor_of(compile_protobuf((("", newest.schema),)), "of_value"))
+    message = read.FromString(record.write(text_of(before))[1:])
+    assert message.HasField("a") == bool(PARTS[earlier] & PARTS[later])
+
+
 def has_stayed(name: str, versions: Sequence[dict[str, str]]) -> bool:
-    """Whether the member has had the same type of Protobuf all the time. A message has it whatever is in it."""
-    return len({PROTOBUF.get(of[name], ["message"])[0] if name in of else None for of in versions}) == 1
+    """Whether the member has been there all the time, and each change has left something of its type."""
+    kinds = [of.get(name) for of in versions]
+    parts = [PARTS.get(kind, {PROTOBUF[kind][0]} if kind in PROTOBUF else set()) if kind else set() for kind in kinds]
+    return bool(parts[-1]) and all(before & after for before, after in pairwise(parts))
 
 
 @settings(max_examples=examples(50))
