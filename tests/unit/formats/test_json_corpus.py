@@ -133,6 +133,7 @@ def is_true_of_malformed(written: bytes, text: str, fault: json.JSONDecodeError,
         return begin <= fault.pos <= begin + len(said[2]) and re.findall(r"[a-z]\w*", said[1])[-1] in names
     if said := re.fullmatch(r"(?:invalid JSON|not exactly one JSON object): .+ at byte (\d+)", reason, re.DOTALL):
         end = int(said[1])
+        # Of a word such as "trxe", msgspec names the second byte or the one behind it.
         is_same_token = re.fullmatch(rb"[\w+.-]*|\\.|\\u.{0,4}|(?:t...|f....|n...)", written[place:end], re.DOTALL)
         if "does not end" in reason:
             return end == len(written) and (bool(is_same_token) or fault.msg.startswith("Unterminated string"))
