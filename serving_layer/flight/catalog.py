@@ -8,6 +8,7 @@ import pyarrow as pa
 from hourline_core.sql.literals import identifier
 from serving_layer.connection import Connection
 from serving_layer.flight.arrow_stream import schema_bytes
+from serving_layer.flight.patterns import matcher
 
 _TABLE_TYPE = "VIEW"
 
@@ -51,22 +52,22 @@ def catalog_schema(name: str, command: Any) -> pa.Schema | None:
 
 
 def browse(name: str, command: Any, connection: Connection) -> pa.Table:
-    """The answer to a command. There are no keys. Raises TableError."""
+    """The answer to a command. There are no keys. Raises TableError, UsageError."""
     rows: list[dict[str, Any]] = []
     match name:
         case "CommandGetCatalogs":
             rows = [{"catalog_name": ""}]
-        case "CommandGetDbSchemas" if _in_schema(command, connection):
+        case "CommandGetDbSchemas" if _in_schema(command):
             rows = [{"catalog_name": "", "db_schema_name": ""}]
         case "CommandGetTableTypes":
             rows = [{"table_type": _TABLE_TYPE}]
-        case "CommandGetTables" if _in_schema(command, connection):
+        case "CommandGetTables" if _in_schema(command):
             rows = _views(command, connection)
     return pa.Table.from_pylist(rows, catalog_schema(name, command))
 
 
-def _in_schema(command: Any, connection: Connection) -> bool:
-    return not command.catalog and bool(_like(command, "db_schema_filter_pattern", [""], connection))
+def _in_schema(command: Any) -> bool:
+    return not command.catalog and bool(_like(command, "db_schema_filter_pattern", [""]))
 
 
 def _views(command: Any, connection: Connection) -> list[dict[str, Any]]:
@@ -75,18 +76,13 @@ def _views(command: Any, connection: Connection) -> list[dict[str, Any]]:
     return [
         {"catalog_name": "", "db_schema_name": "", "table_name": view, "table_type": _TABLE_TYPE}
         | ({"table_schema": _columns(connection, view)} if command.include_schema else {})
-        for view in _like(command, "table_name_filter_pattern", connection.views, connection)
+        for view in _like(command, "table_name_filter_pattern", connection.views)
     ]
 
 
-def _like(command: Any, name: str, texts: Collection[str], connection: Connection) -> list[str]:
+def _like(command: Any, name: str, texts: Collection[str]) -> list[str]:
     """Those of ``texts`` that are like the pattern of SQL in a field, if it is there."""
-    if not command.HasField(name):
-        return list(texts)
-    query = "SELECT text FROM (SELECT unnest($texts::VARCHAR[]) AS text) WHERE text ILIKE $pattern ESCAPE '\\'"
-    with connection.explaining(query):
-        found = connection.database.execute(query, {"texts": list(texts), "pattern": getattr(command, name)}).fetchall()
-    return [text for (text,) in found]
+    return list(filter(matcher(getattr(command, name)), texts) if command.HasField(name) else texts)
 
 
 def _columns(connection: Connection, view: str) -> bytes:

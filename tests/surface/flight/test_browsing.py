@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import adbc_driver_flightsql.dbapi as adbc
 import pyarrow as pa
 import pytest
 
@@ -102,6 +103,8 @@ def test_views_are_found_by_patterns(server: Server) -> None:
     assert names_of(server, table_name_filter=r"hour\_") == []
     assert names_of(server, table_name_filter="totals", table_types_filter=["TABLE"]) == []
     assert names_of(server, catalog_filter="other") == names_of(server, db_schema_filter="other") == []
+    with pytest.raises(adbc.ProgrammingError, match="the pattern has 300 characters; allowed are 256"):
+        names_of(server, table_name_filter="%" * 300)
 
 
 @pytest.mark.parametrize(
