@@ -159,13 +159,16 @@ class Endpoint:
 
 
 async def _while_waited_for(call: Call, answer: Coroutine[Any, Any, _T]) -> _T:
-    """The answer. If the client goes away, what computes it is told so, and ends by itself."""
+    """The answer. If the client goes away, what computes it is told so, and ends by itself. The call is open until
+    then: it would take more than its share otherwise.
+    """
     task = asyncio.create_task(answer)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         call.gone = True
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # Nobody is told of it.
+        await asyncio.wait({task})
         raise
 
 

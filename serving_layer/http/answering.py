@@ -69,7 +69,7 @@ class Answering:
         limit.
         """
         seconds = self.settings.timeout.total_seconds()
-        async with self.turns.turn(client_of(asker).name, seconds):
+        async with self.turns.turn(client_of(asker).name, seconds, asker.is_disconnected):
             if self._closing:
                 raise HTTPException(503, "the server is being stopped")
             job = _Job[_T](self.snapshots, work, as_of, on_stop)

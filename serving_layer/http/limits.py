@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from starlette.datastructures import Headers
@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serving_layer.http.access import OPEN_PATHS, Client
-from serving_layer.http.error_responses import RETRY_SECONDS, TooManyError, log, problem
+from serving_layer.http.error_responses import RETRY_SECONDS, TimedOutError, TooManyError, log, problem
 
 BODY_BYTES = 65_536
 """The maximum number of bytes in the body of a request."""
@@ -21,6 +21,7 @@ OPEN_IN_ALL = 256
 
 STREAM_PATH = "/api/v1/changes"
 
+_LOOK_SECONDS = 0.5
 _PIECE = 65_536
 STALLED_SECONDS = 30.0
 """The maximum time for which a client may take nothing of its answer."""
@@ -43,16 +44,21 @@ class Turns:
         self._turns = 0
 
     @asynccontextmanager
-    async def turn(self, client: str, seconds: float) -> AsyncIterator[None]:
-        """A turn to compute, for the length of the block. Raises TooManyError after ``seconds`` of waiting."""
+    async def turn(self, client: str, seconds: float, is_gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[None]:
+        """A turn to compute, for the length of the block. Raises TooManyError after ``seconds`` of waiting, and
+        TimedOutError when ``is_gone`` says that nobody waits any more.
+        """
         mine = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(mine)
         self._call()
         try:
             async with asyncio.timeout(seconds):
-                await mine
+                while not mine.done():
+                    await asyncio.wait({mine}, timeout=_LOOK_SECONDS)
+                    if await is_gone():
+                        raise TimedOutError("the query has left the queue: nobody waits for its answer")
         except BaseException as error:
-            if mine.done() and not mine.cancelled():
+            if mine.done():
                 self._end(client)
             else:
                 self._give_up(client, mine)
@@ -76,11 +82,10 @@ class Turns:
             first = self._waiting[client].popleft()
             if not self._waiting[client]:
                 del self._waiting[client]
-            if not first.done():
-                self._turns += 1
-                self._began[client] = self._turns
-                self._running[client] += 1
-                first.set_result(None)
+            self._turns += 1
+            self._began[client] = self._turns
+            self._running[client] += 1
+            first.set_result(None)
 
     def _end(self, client: str) -> None:
         self._running[client] -= 1

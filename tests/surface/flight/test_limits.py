@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 from serving_layer.flight import endpoint
+from serving_layer.flight.calls import Call
 from serving_layer.flight.messages import flight, pack, sql
 from serving_layer.http.server import Server
 from tests.support.bare_tables import BareTables
@@ -109,6 +110,30 @@ def test_a_query_is_stopped_when_its_client_is_killed(patient: Server) -> None:
     # Its turn, and the process, are free again.
     assert is_answered(patient)
     until(lambda: opened(patient) == 0)
+
+
+def test_calls_that_are_cancelled_are_open_until_they_have_ended(
+    patient: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a client that cancels could have any number of them wait or run."""
+    looked = threading.Event()
+
+    async def stay(self: Call) -> bool:
+        return self.gone and looked.is_set()
+
+    monkeypatch.setattr(Call, "is_disconnected", stay)
+    monkeypatch.setattr(endpoint, "OPEN_PER_CLIENT", 3)
+    with Bare(patient) as bare:
+        for before in range(3):
+            with pytest.raises(grpc.RpcError) as error:
+                bare.ticket_of(ENDLESS, seconds=1)
+            assert error.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+            assert opened(patient) == before + 1
+        with pytest.raises(grpc.RpcError, match="3 calls of yours are open"):
+            bare.ticket_of("SELECT 1")
+        looked.set()
+        until(lambda: opened(patient) == 0)  # The first one is stopped, and the others leave the queue.
+        assert is_answered(patient)
 
 
 def test_a_client_that_is_killed_in_the_middle_of_an_answer_is_no_fault(

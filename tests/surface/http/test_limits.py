@@ -277,12 +277,16 @@ def test_who_waits_too_long_for_a_turn_is_told_to_come_again(
         assert first.result().status_code == 200  # what cannot be stopped, and has come to its end, is given
 
 
+async def stays() -> bool:
+    return False
+
+
 def test_clients_take_turns_whoever_has_asked_more_often() -> None:
     async def order() -> list[str]:
         turns, done = Turns(in_all=1, per_client=1), list[str]()
 
         async def ask(client: str) -> None:
-            async with turns.turn(client, 60):
+            async with turns.turn(client, 60, stays):
                 done.append(client)
                 await asyncio.sleep(0)
 
@@ -295,17 +299,22 @@ def test_clients_take_turns_whoever_has_asked_more_often() -> None:
 def test_turns_that_are_given_up_are_free_again() -> None:
     async def given_up() -> None:
         turns = Turns(in_all=1, per_client=1)
-        async with turns.turn("a", 60):
+        async with turns.turn("a", 60, stays):
             with pytest.raises(TooManyError):
-                async with turns.turn("b", 0.01):
+                async with turns.turn("b", 0.01, stays):
                     pytest.fail("its turn has not come")
-            waiting = asyncio.create_task(turns.turn("c", 60).__aenter__())
+            waiting = asyncio.create_task(turns.turn("c", 60, stays).__aenter__())
             await asyncio.sleep(0)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-        for client in "abc":
-            async with turns.turn(client, 1):
+            gone = asyncio.Event()
+            leaving = asyncio.create_task(turns.turn("d", 5, gone.wait).__aenter__())
+            gone.set()
+            (left,) = await asyncio.gather(leaving, return_exceptions=True)
+            assert isinstance(left, TimedOutError)
+        for client in "abcd":
+            async with turns.turn(client, 1, stays):
                 pass
         assert not turns._waiting and not turns._running and not turns._began
 
