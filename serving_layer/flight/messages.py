@@ -119,5 +119,5 @@ def unpack(content: bytes) -> tuple[str, Any]:
     name = full_name.removeprefix(_PREFIX)
     if name == full_name:
         raise MalformedError("the bytes name no message of Flight SQL")
-    kind = getattr(sql, name, None)
+    kind = vars(sql).get(name)
     return name, None if kind is None else parse(kind, packed.value)

@@ -13,6 +13,7 @@ from contextlib import suppress
 import adbc_driver_flightsql.dbapi as adbc
 import grpc
 import pytest
+from google.protobuf.any_pb2 import Any as Packed
 
 from serving_layer.flight import endpoint
 from serving_layer.flight.calls import Call
@@ -229,7 +230,7 @@ def test_garbage_is_refused_in_one_sentence(server: Server, caplog: pytest.LogCa
                 forged,
                 nothing,
                 pack(sql.CommandStatementQuery(query="SELECT 1", transaction_id=b"1")),
-            )[number % 5]
+            )[number % 6]
             for content in (
                 command,
                 described(command),
@@ -247,3 +248,4 @@ def test_garbage_is_refused_in_one_sentence(server: Server, caplog: pytest.LogCa
     assert codes == {"INVALID_ARGUMENT", "UNIMPLEMENTED"}
     assert caplog.messages == []
     assert ask(server, "SELECT 1 AS a").to_pylist() == [{"a": 1}]
+                Packed(type_url="type.googleapis.com/arrow.flight.protocol.sql.__class__").SerializeToString(),
