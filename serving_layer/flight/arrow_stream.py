@@ -6,8 +6,10 @@ import pyarrow as pa
 
 from serving_layer.flight.messages import flight
 
-_MESSAGE_BYTES = 1 << 20
-"""The size of a message. Clients refuse messages of more than 4 or 16 MB."""
+_MESSAGE_BYTES = 65_536
+"""The size of a message, as the pieces over HTTP have it: a slow client takes one within the time that it has for it.
+Clients refuse messages of more than 4 or 16 MB.
+"""
 
 
 def schema_bytes(schema: pa.Schema) -> bytes:

@@ -167,6 +167,12 @@ def test_an_answer_that_cannot_be_sent_does_not_end_as_if_it_were_whole(
     assert caplog.messages == []
 
 
+def test_a_client_has_its_time_for_every_64_kilobytes(server: Server) -> None:
+    with Bare(server) as bare:
+        sizes = [len(message) for message in bare.stream("DoGet", bare.ticket_of(MANY_BYTES))]
+    assert sum(sizes) > 14_000_000 and max(sizes) < 80_000
+
+
 def test_a_client_that_takes_nothing_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with Bare(server) as bare:
         ticket = bare.ticket_of(MANY_BYTES)
