@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 from starlette.exceptions import HTTPException
 
+from hourline_core.errors import UsageError
 from serving_layer.flight.answers import Answers
 from serving_layer.flight.calls import Call
 from serving_layer.flight.errors import explain
@@ -98,6 +99,8 @@ class Endpoint:
             await context.send_initial_metadata(call.greeting)
             return info
 
+            if not (call.token.isascii() and call.token.isprintable()):
+                raise UsageError("the password has characters that a header cannot carry; allowed are those of ASCII")
     async def _get_schema(self, content: bytes, context: _Context) -> Any:
         async with self._call(context) as call:
             return await _while_waited_for(call, self._service.get_schema(call, content))

@@ -91,6 +91,9 @@ def test_it_needs_what_http_needs_beyond_this_machine(tables: BareTables) -> Non
 
 
 def test_tls_is_spoken_with_the_certificate_of_http(tables: BareTables, tmp_path: Path) -> None:
+        sentence = "the password has characters that a header cannot carry; allowed are those of ASCII"
+        with pytest.raises(adbc.Error, match=sentence):
+            ask(server, "SELECT 1", token=None, username="anybody", password="pässword")  # noqa: S106
     certificate, key = self_signed(tmp_path)
     with flight_server(tables.project, certificate=certificate, key=key) as server:
         assert str(server.flight_url).startswith("grpc+tls://127.0.0.1:")
