@@ -15,7 +15,7 @@ from hourline_core.errors import UsageError
 from serving_layer.flight.answers import Answers
 from serving_layer.flight.calls import Call
 from serving_layer.flight.errors import explain
-from serving_layer.flight.messages import flight
+from serving_layer.flight.messages import MalformedError, flight
 from serving_layer.flight.service import ACTIONS, READ_ONLY, Service
 from serving_layer.http.access import Tokens
 from serving_layer.http.answering import Answering
@@ -29,11 +29,17 @@ _Context = Any  # grpc.aio.ServicerContext[bytes, Any]
 
 _SERVICE = "arrow.flight.protocol.FlightService"
 _STOP_SECONDS = 0.2
+_MESSAGE_SECONDS = 10.0
+"""The maximum time for the message of a call, which is small, to arrive."""
+_CALLS_IN_ALL = 2 * OPEN_IN_ALL
+"""The maximum number of calls whose token was not looked at yet, too. gRPC refuses more without a sentence of ours."""
 _OPTIONS = (
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", 1 << 20),  # More than any query that is accepted has.
     ("grpc.keepalive_time_ms", 30_000),  # A client that is gone without a word is noticed.
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.max_concurrent_streams", 2 * OPEN_PER_CLIENT),  # Of a connection: more wait in the client.
+    ("grpc.max_connection_idle_ms", 300_000),  # A client that comes again connects again by itself.
 )
 
 
@@ -58,20 +64,24 @@ class Endpoint:
 
     async def start(self, address: str, tls: tuple[Path, Path] | None) -> None:
         """Listen. ``tls`` are the files of the certificate and its key. Raises OSError, RuntimeError."""
-        server = grpc.aio.server(options=_OPTIONS)
-        one, streamed = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
-        both = grpc.stream_stream_rpc_method_handler
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CALLS_IN_ALL)
+        answered = {
+            "Handshake": self._handshake,
+            "GetFlightInfo": self._get_flight_info,
+            "GetSchema": self._get_schema,
+            "DoGet": self._do_get,
+            "DoAction": self._do_action,
+            "ListActions": self._list_actions,
+            "ListFlights": self._refuse("ListFlights"),
+            "PollFlightInfo": self._refuse("PollFlightInfo"),
+            "DoPut": self._refuse("DoPut, which brings parameters or rows,"),
+            "DoExchange": self._refuse("DoExchange"),
+        }
+        # All as streams, which are the same to a client: gRPC would await the message of another call before its token
+        # is looked at, for as long as that takes.
         handlers = {
-            "Handshake": both(self._handshake, response_serializer=_bytes),
-            "GetFlightInfo": one(self._get_flight_info, response_serializer=_bytes),
-            "GetSchema": one(self._get_schema, response_serializer=_bytes),
-            "DoGet": streamed(self._do_get, response_serializer=_bytes),
-            "DoAction": streamed(self._do_action, response_serializer=_bytes),
-            "ListActions": streamed(self._list_actions, response_serializer=_bytes),
-            "ListFlights": streamed(self._refuse("ListFlights")),
-            "PollFlightInfo": one(self._refuse("PollFlightInfo")),
-            "DoPut": both(self._refuse("DoPut, which brings parameters or rows,")),
-            "DoExchange": both(self._refuse("DoExchange")),
+            name: grpc.stream_stream_rpc_method_handler(answer, response_serializer=_bytes)
+            for name, answer in answered.items()
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
         if tls is None:
@@ -87,38 +97,39 @@ class Endpoint:
         if self._server is not None:
             await self._server.stop(_STOP_SECONDS)
 
-    async def _handshake(self, requests: AsyncIterator[bytes], context: _Context) -> None:
+    async def _handshake(self, _: object, context: _Context) -> None:
         async with self._call(context) as call:
+            if not (call.token.isascii() and call.token.isprintable()):
+                raise UsageError("the password has characters that a header cannot carry; allowed are those of ASCII")
             # The client sends on what it gets as its token.
             await context.send_initial_metadata((*call.greeting, ("authorization", f"Bearer {call.token}")))
             await _write(context, flight.HandshakeResponse())
 
-    async def _get_flight_info(self, content: bytes, context: _Context) -> Any:
+    async def _get_flight_info(self, _: object, context: _Context) -> None:
         async with self._call(context) as call:
-            info = await _while_waited_for(call, self._service.get_flight_info(call, content))
+            info = await _while_waited_for(call, self._service.get_flight_info(call, await _message(context)))
             await context.send_initial_metadata(call.greeting)
-            return info
+            await _write(context, info)
 
-            if not (call.token.isascii() and call.token.isprintable()):
-                raise UsageError("the password has characters that a header cannot carry; allowed are those of ASCII")
-    async def _get_schema(self, content: bytes, context: _Context) -> Any:
+    async def _get_schema(self, _: object, context: _Context) -> None:
         async with self._call(context) as call:
-            return await _while_waited_for(call, self._service.get_schema(call, content))
+            schema = await _while_waited_for(call, self._service.get_schema(call, await _message(context)))
+            await _write(context, schema)
 
-    async def _do_get(self, content: bytes, context: _Context) -> None:
+    async def _do_get(self, _: object, context: _Context) -> None:
         async with self._call(context) as call:
-            messages = await _while_waited_for(call, self._service.do_get(call, content))
+            messages = await _while_waited_for(call, self._service.do_get(call, await _message(context)))
             for message in messages:
                 await _write(context, message)
 
-    async def _do_action(self, content: bytes, context: _Context) -> None:
+    async def _do_action(self, _: object, context: _Context) -> None:
         async with self._call(context) as call:
-            results, headers = await _while_waited_for(call, self._service.do_action(call, content))
+            results, headers = await _while_waited_for(call, self._service.do_action(call, await _message(context)))
             await context.send_initial_metadata((*call.greeting, *headers))
             for result in results:
                 await _write(context, flight.Result(body=result))
 
-    async def _list_actions(self, content: bytes, context: _Context) -> None:
+    async def _list_actions(self, _: object, context: _Context) -> None:
         async with self._call(context):
             for name, description in ACTIONS.items():
                 await _write(context, flight.ActionType(type=name, description=description))
@@ -173,6 +184,19 @@ async def _while_waited_for(call: Call, answer: Coroutine[Any, Any, _T]) -> _T:
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # Nobody is told of it.
         await asyncio.wait({task})
         raise
+
+
+async def _message(context: _Context) -> bytes:
+    """The message that a call brings. Raises MalformedError, TimedOutError."""
+    try:
+        async with asyncio.timeout(_MESSAGE_SECONDS):
+            content = await context.read()
+    except TimeoutError:
+        raise TimedOutError(f"the message of the call did not come within {_MESSAGE_SECONDS:g} s") from None
+    if content is grpc.aio.EOF:
+        raise MalformedError("the call has no message")
+    found: bytes = content
+    return found
 
 
 async def _write(context: _Context, message: Any) -> None:

@@ -1,6 +1,7 @@
 """A server with Arrow Flight SQL, and its clients: ADBC's driver, and bare messages."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -75,10 +76,15 @@ class Bare:
         answer: bytes = call(content, metadata=self._metadata, timeout=seconds)
         return answer
 
-    def stream(self, method: str, content: bytes) -> Any:
-        """The responses of a call, as they come."""
+    def stream(self, method: str, *content: bytes) -> Any:
+        """The responses of a call, as they come. Without ``content``, it ends before it has brought a message."""
         call = self._channel.stream_stream(f"{SERVICE}/{method}")
-        return call(iter([content]), metadata=self._metadata, timeout=600)
+        return call(iter(content), metadata=self._metadata, timeout=600)
+
+    def silent(self, method: str, seconds: float = 600) -> Any:
+        """A call that sends no message, until it is cancelled."""
+        call = self._channel.stream_stream(f"{SERVICE}/{method}")
+        return call(iter(threading.Event().wait, None), metadata=self._metadata, timeout=seconds)
 
     def ticket_of(self, query: str, seconds: float = 600) -> bytes:
         """The ticket to fetch an answer."""

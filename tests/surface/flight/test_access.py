@@ -40,6 +40,7 @@ NO_TOKEN = (
 )
 WRONG = NO_TOKEN.replace("has no token", "has a token that is not accepted")
 ADMINS_OWN = "that needs a token of an admin; yours is a reader's"
+LONGEST = 20.0
 SECRET = "the secret of the canary"  # noqa: S105
 
 
@@ -57,6 +58,13 @@ def test_no_call_is_answered_without_the_token_of_an_admin(server: Server, metho
     with channel, pytest.raises(grpc.RpcError) as error:
         list(channel.stream_stream(f"/arrow.flight.protocol.FlightService/{method}")(iter([b""])))
     assert (error.value.code(), error.value.details()) == (grpc.StatusCode.UNAUTHENTICATED, NO_TOKEN)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_token_is_looked_at_before_the_message(server: Server, method: str) -> None:
+    with Bare(server, "wrong") as bare, pytest.raises(grpc.RpcError) as error:
+        list(bare.silent(method, LONGEST))
+    assert (error.value.code(), error.value.details()) == (grpc.StatusCode.UNAUTHENTICATED, WRONG)
 
 
 def test_a_driver_is_told_in_one_sentence_that_it_has_no_token(server: Server) -> None:
@@ -83,6 +91,9 @@ def test_without_tokens_this_machine_needs_none(tables: BareTables) -> None:
         assert ask(server, "SELECT 1 AS a", token=None).to_pylist() == [{"a": 1}]
         any_password = {"username": "anybody", "password": "any"}
         assert ask(server, "SELECT 1 AS a", token=None, **any_password).to_pylist() == [{"a": 1}]
+        sentence = "the password has characters that a header cannot carry; allowed are those of ASCII"
+        with pytest.raises(adbc.Error, match=sentence):
+            ask(server, "SELECT 1", token=None, username="anybody", password="pässword")  # noqa: S106
 
 
 def test_it_needs_what_http_needs_beyond_this_machine(tables: BareTables) -> None:
@@ -91,9 +102,6 @@ def test_it_needs_what_http_needs_beyond_this_machine(tables: BareTables) -> Non
 
 
 def test_tls_is_spoken_with_the_certificate_of_http(tables: BareTables, tmp_path: Path) -> None:
-        sentence = "the password has characters that a header cannot carry; allowed are those of ASCII"
-        with pytest.raises(adbc.Error, match=sentence):
-            ask(server, "SELECT 1", token=None, username="anybody", password="pässword")  # noqa: S106
     certificate, key = self_signed(tmp_path)
     with flight_server(tables.project, certificate=certificate, key=key) as server:
         assert str(server.flight_url).startswith("grpc+tls://127.0.0.1:")

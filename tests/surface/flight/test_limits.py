@@ -205,6 +205,33 @@ def test_calls_of_a_client_wait_their_turn_and_too_many_are_refused(
     assert opened(server) == 0
 
 
+def test_a_call_without_its_message_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_MESSAGE_SECONDS", 0.2)
+    with Bare(server) as bare:
+        for method in METHODS:
+            with pytest.raises(grpc.RpcError) as error:
+                list(bare.silent(method, LONGEST))
+            assert error.value.details() == "the message of the call did not come within 0.2 s"
+            with pytest.raises(grpc.RpcError) as error:
+                list(bare.stream(method))
+            assert error.value.details() == "the call has no message"
+    assert opened(server) == 0
+
+
+def test_streams_without_a_message_are_limited(tables: BareTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_CALLS_IN_ALL", 4)
+    with flight_server(tables.project) as server, Bare(server) as bare:
+        silent = [bare.silent("DoGet") for _ in range(4)]
+        until(lambda: opened(server) == 4)
+        with pytest.raises(grpc.RpcError) as error:
+            bare.ticket_of("SELECT 1")
+        assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        for one in silent:
+            one.cancel()
+        until(lambda: opened(server) == 0)
+        assert is_answered(server)
+
+
 def test_the_server_stops_within_seconds_whatever_runs(tables: BareTables) -> None:
     with flight_server(tables.project, timeout="10m") as server, Bare(server) as bare, Bare(server) as other:
         stalled = bare.stream("DoGet", bare.ticket_of(MANY_BYTES))
@@ -235,6 +262,7 @@ def test_garbage_is_refused_in_one_sentence(server: Server, caplog: pytest.LogCa
                 prepared,
                 forged,
                 nothing,
+                Packed(type_url="type.googleapis.com/arrow.flight.protocol.sql.__class__").SerializeToString(),
                 pack(sql.CommandStatementQuery(query="SELECT 1", transaction_id=b"1")),
             )[number % 6]
             for content in (
@@ -254,4 +282,3 @@ def test_garbage_is_refused_in_one_sentence(server: Server, caplog: pytest.LogCa
     assert codes == {"INVALID_ARGUMENT", "UNIMPLEMENTED"}
     assert caplog.messages == []
     assert ask(server, "SELECT 1 AS a").to_pylist() == [{"a": 1}]
-                Packed(type_url="type.googleapis.com/arrow.flight.protocol.sql.__class__").SerializeToString(),
