@@ -154,7 +154,9 @@ class Endpoint:
             with suppress(grpc.aio.InternalError):
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was cut off; ask again")
         except Exception as error:
-            await context.abort(*explain(error))
+            status = explain(error)
+            with suppress(grpc.aio.InternalError):  # The client may be gone.
+                await context.abort(*status)
 
     @contextmanager
     def _counted(self, client: str) -> Iterator[None]:

@@ -80,7 +80,8 @@ those lacks that a BI tool asks for.
 
 def server_info(wanted: Collection[int]) -> pa.Table:
     """The facts with these numbers, or all of them if there are none."""
-    told = {number: fact for number, fact in sorted(_INFO.items()) if number in wanted or not wanted}
+    numbers = set(wanted) or _INFO.keys()
+    told = {number: fact for number, fact in sorted(_INFO.items()) if number in numbers}
     children: list[list[object]] = [[] for _ in _KINDS]
     kinds, offsets = [], []
     for kind, value in told.values():
