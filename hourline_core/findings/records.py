@@ -103,7 +103,12 @@ def _advise_grace(facts: SourceFacts) -> str:
     if facts.source.snapshot:  # Its rows are late since events of the table were.
         table = facts.source.snapshot.of
         return f"`hourline advise grace {table}` shows which `grace` to declare in source '{table}'"
-    return f"`hourline advise grace {facts.source.name}` shows which `grace` to declare in {facts.place}"
+    grace = f"`hourline advise grace {facts.source.name}` shows which `grace` to declare in {facts.place}"
+    if facts.source.reads_files:  # A file of an earlier day that arrives once is no reason for a longer grace.
+        return (
+            f"if earlier files arrived behind later ones, `hourline recompute` counts their events; otherwise, {grace}"
+        )
+    return grace
 
 
 def find_duplicates(facts: SourceFacts) -> Found | None:

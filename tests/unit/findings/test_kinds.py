@@ -24,6 +24,7 @@ from hourline_core.findings.facts import (
 )
 from hourline_core.ledger.finding import Finding
 from hourline_core.model import EventTime, Field, Settings, Source
+from hourline_core.model.files import Files
 from hourline_core.model.finding_bounds import SourceFindings, SpeedFindings
 from hourline_core.model.hours import HOUR
 from hourline_core.model.join import Join, JoinSide, Within
@@ -318,3 +319,12 @@ def test_an_input_of_a_left_join_that_is_silent_is_no_finding_of_the_join() -> N
     behind = partition(1, 5 * HOUR, 5 * HOUR)
     assert [one.kind for one in found(facts(partitions=(LIVE, behind)))] == ["silent_partition"]
     assert found(facts(OUTER, partitions=(LIVE, behind))) == []
+
+
+def test_late_events_of_files_may_be_those_of_an_earlier_day() -> None:
+    of_files = source().model_copy(update={"topic": None, "files": Files(folder="in")})
+    (late,) = found(facts(of_files, **recent(late=900)))
+    assert late.kind == "late"
+    assert late.remedy.startswith(
+        "if earlier files arrived behind later ones, `hourline recompute` counts their events; "
+    )
