@@ -1,7 +1,7 @@
 """The files of a folder. Each content is read once: a file is identified by the hash of its unpacked bytes.
 
-A file is read when it has not changed for a time. What is read is never read again: a file that changes later is held,
-and a file with the bytes of another one is left out.
+A file is read when it has not changed for a time, and never again. A file that changes later is held, and a file with
+the bytes of another one is left out.
 """
 
 import os
