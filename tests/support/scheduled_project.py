@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hourline_core.model import Project
-from hourline_core.runtime.airflow.api import AirflowApi
+from hourline_core.runtime.airflow.api import AirflowApi, AirflowError
 from hourline_core.runtime.airflow.stack import address_note
 from tests.support.speed_process import PATIENCE, descendants
 from tests.support.stack_project import StackProject
@@ -56,11 +56,30 @@ class RunningAirflow:
         [asset] = [one["id"] for one in found if one["name"] == name]
         told: Counter[str] = Counter()
         # Airflow gives at most a hundred at a time.
-        while events := self.api.get(
-            "assets/events", asset_id=asset, order_by="timestamp", limit=100, offset=told.total()
-        )["asset_events"]:
+        while events := self.asset_events(asset, offset=told.total()):
             told.update(event["partition_key"] for event in events)
         return told
+
+    def asset_events(self, asset: int, offset: int) -> list[dict[str, Any]]:
+        """At most a hundred events of an asset.
+
+        Airflow 3.3 answers with 500 while a run that an event has triggered waits to start: its answer requires the
+        start of each run (`DagRunAssetReference.start_date`).
+        """
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            try:
+                answer = self.api.get("assets/events", asset_id=asset, order_by="timestamp", limit=100, offset=offset)
+            except AirflowError as error:
+                if "500 Internal Server Error" not in str(error):
+                    raise
+                return False
+            found.extend(answer["asset_events"])
+            return True
+
+        wait_for(look, f"Airflow does not give the events of the asset {asset}")
+        return found
 
     def trigger(self, dag: str, parameters: dict[str, Any]) -> str:
         """Trigger a DAG as a person does in the UI, which proposes a logical date; returns the id of the run."""
