@@ -175,6 +175,8 @@ def main() -> NoReturn:
         run()
     except SystemExit as error:
         ended = error.code or 0
+    except KeyboardInterrupt:  # while an error was told
+        ended = INTERRUPTED
     except BaseException:
         traceback.print_exc()
         ended = EX_SOFTWARE

@@ -268,6 +268,28 @@ def run_in_shell(
     )
 
 
+INTERRUPT_AT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["hourline", "status"]
+from hourline.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "hourline.cli.verify"])
+def test_an_interrupt_while_modules_are_imported_is_told_in_one_sentence(module: str) -> None:
+    script = [sys.executable, "-c", INTERRUPT_AT.format(module=module)]
+    done = subprocess.run(script, capture_output=True, env=os.environ, timeout=600, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"hourline: interrupted\n")
+
+
 def test_a_limit_of_the_system_is_told_in_one_sentence(kept: Path) -> None:
     limited = f"ulimit -f 1; KAFKA={NO_KAFKA} exec {sys.executable} -m hourline verify --project {kept}"
     done = subprocess.run(["sh", "-c", limited], capture_output=True, text=True, timeout=600, check=False)
