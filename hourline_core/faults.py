@@ -27,6 +27,7 @@ from hourline_core.errors import (
     SparkError,
     TableError,
 )
+from hourline_core.kafka_refusals import find_options_to_check
 from hourline_core.machine import Surroundings, Told, explain_refusal
 
 _KAFKA = "org.apache.kafka."
@@ -94,15 +95,16 @@ def _of_library(error: BaseException, around: Surroundings) -> Told:
     names = [*client, *(name for text in texts for name, _ in CAUSED_BY.findall(text))]
     reading = any(_READER in text for text in texts)
     if reading or any(name.startswith(_KAFKA) for name in names):
-        return _of_kafka(names, cause, reading, around.kafka or "the address in hourline.yaml")
+        told = [cause, *(words for text in texts for _, words in CAUSED_BY.findall(text))]
+        return _of_kafka(names, told, reading, around.kafka or "the address in hourline.yaml")
     called = {Path(frame.filename).parent.name for frame in traceback.extract_tb(error.__traceback__)}
     if type(error).__name__ in _OF_DEAD_JAVA or (isinstance(error, ConnectionError) and "py4j" in called):
         logs = f" (its log is in {around.folders[0]}/logs)" if around.folders else ""
         return SparkError, f"Spark's Java process has ended{logs}"
     if {type(one).__module__.partition(".")[0] for one in errors} & {"pyspark", "py4j"}:
         # Of an error in a function that Spark calls, there is its text alone.
-        if told := next((found for text in texts if (found := _OF_REGISTRY.search(text))), None):
-            return _REGISTRY_ERRORS[told[1]], told[2]
+        if of_registry := next((found for text in texts if (found := _OF_REGISTRY.search(text))), None):
+            return _REGISTRY_ERRORS[of_registry[1]], of_registry[2]
         return SparkError, f"Spark failed ({cause})"
     first = errors[-1]
     place = place_in_hourline(first) or place_in_hourline(error)
@@ -117,13 +119,24 @@ def _of_client(errors: Iterable[BaseException]) -> Iterator[tuple[str, str]]:
             yield f"{_OF_BROKERS}{name}Exception", one.args[0].str()
 
 
-def _of_kafka(names: list[str], cause: str, reading: bool, address: str) -> Told:
+def _of_kafka(names: list[str], told: list[str], reading: bool, address: str) -> Told:
+    """``told`` are the words of all causes, and first those of the first one."""
+    cause = told[0]
     if _UNKNOWN_HOST in cause:
         return KafkaAwayError, f"Kafka at {address} cannot be found: its host name cannot be resolved"
     if reading and not any(name.startswith(_OF_BROKERS) or name.endswith("TimeoutException") for name in names):
         return SourceError, f"records of Kafka at {address} cannot be read ({cause})"
-    if any(_FORBIDS.search(name) for name in names):
-        return KafkaForbidsError, f"Kafka at {address} has refused ({cause})"
+    remedy = _remedy(names, told)
+    if remedy or any(_FORBIDS.search(name) for name in names):
+        return KafkaForbidsError, f"Kafka at {address} has refused ({cause}){remedy}"
     if any(name.endswith(_AWAY) for name in names) and not any(name.endswith("ConfigException") for name in names):
         return KafkaAwayError, f"Kafka at {address} does not answer ({cause})"
     return BrokerError, f"Kafka at {address} has refused ({cause})"
+
+
+def _remedy(names: list[str], told: list[str]) -> str:
+    """What to do about a refusal, if it is about a right or an option."""
+    if any("TopicAuthorization" in name for name in names):
+        return "; give this user the right READ on that topic"
+    options = next((found for words in told if (found := find_options_to_check(words))), None)
+    return f"; check {options} of kafka.options in hourline.yaml" if options else ""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     """Check all declarations. Spark resolves each expression, Great Expectations looks up each expectation, and each
-    class in measures/ and folds/ is tried on generated events. The tables of lookups and the tests are read, too.
+    class in measures/ and folds/ is tried on generated events. The tables of lookups, the tests, and the files of
+    kafka.options are read, too.
     Nothing is computed or written.
     """
     declared = load(project, workspace)
@@ -29,8 +30,10 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline_core.lookups.refresh import find_unusable
     from hourline_core.model.loaded_tests import find_mistakes_of_tests
     from hourline_core.model.sink_checks import describe_waiting_sinks
+    from hourline_core.runtime.kafka import check_files
     from hourline_core.runtime.spark import spark_session, stop_spark
 
+    check_files(declared)
     spark = spark_session(declared, "check", brief=True, runs_tasks=False)
     try:
         mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared), *find_mistakes_of_tests(declared)]

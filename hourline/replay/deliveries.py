@@ -3,6 +3,7 @@
 from confluent_kafka import KafkaError, Message
 
 from hourline_core.errors import DeliveryError
+from hourline_core.runtime.kafka_admin import FORBIDDEN
 
 _EXAMPLES = 3
 # These errors concern one record. After any other error, the next records would fail, too.
@@ -22,6 +23,8 @@ class Deliveries:
         self.failed = 0
         self.hopeless = False
         """Whether an error means that all further records would fail, too."""
+        self._forbidden = False
+        """Whether an error means that this user may not write to the topic."""
         self._examples: list[str] = []
         self._told = 0
         """The number of records that the examples are about."""
@@ -35,6 +38,7 @@ class Deliveries:
         else:
             self.fail(line, error.str())
             self.hopeless = self.hopeless or error.code() not in _OF_ONE_RECORD
+            self._forbidden = self._forbidden or error.code() in FORBIDDEN
 
     def fail(self, line: int, reason: str) -> None:
         """Count the record of ``line`` as not delivered."""
@@ -59,11 +63,12 @@ class Deliveries:
         """The error to raise when records failed."""
         more = self.failed - self._told
         which = "; ".join(self._examples) + (f"; and {more:,} more" if more else "")
-        given_up = (
-            f"; later records were not sent: check that Kafka at {bootstrap} is up and allows you to write"
-            if self.hopeless
-            else ""
-        )
-        return DeliveryError(
+        remedy = f"check that Kafka at {bootstrap} is up"
+        if self._forbidden:
+            remedy = f"give this user of Kafka at {bootstrap} the right WRITE on that topic"
+        given_up = f"; later records were not sent: {remedy}" if self.hopeless else ""
+        error = DeliveryError(
             f"{self.failed:,} records were not delivered to topic '{topic}' and {self.sent:,} were ({which}){given_up}"
         )
+        error.retryable = not self._forbidden
+        return error

@@ -6,6 +6,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from hourline_core.errors import BrokerError, did_you_mean
+from hourline_core.runtime.kafka_admin import broker_error
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -45,20 +46,13 @@ def connect(
     try:
         producer = Producer(settings)
     except KafkaException as error:
-        raise BrokerError(
-            f"Kafka's client refuses its options: {error.args[0].str()}; change kafka.options in hourline.yaml"
-        ) from error
+        raise _error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
     try:
         # Lists all topics, since a request for one topic may create it.
         topics = producer.list_topics(timeout=_REACHED_WITHIN_SECONDS).topics
     except KafkaException as error:
         producer.poll(0)  # fills `reported`
-        causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
-        reason = (causes[-1] if causes else error.args[0]).str()
-        raise BrokerError(
-            f"Kafka at {bootstrap} cannot be reached to send to topic '{topic}': {reason}; "
-            "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"
-        ) from error
+        raise _error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
     if topic not in topics:
         theirs = [name for name in topics if not name.startswith("__")]
         raise BrokerError(
@@ -68,5 +62,12 @@ def connect(
         try:
             producer.init_transactions(_DELIVERED_WITHIN_SECONDS)
         except KafkaException as error:
-            raise BrokerError(f"Kafka at {bootstrap} begins no transactions: {error.args[0].str()}") from error
+            producer.poll(0)
+            raise _error_of(error, reported, bootstrap, topic, _DELIVERED_WITHIN_SECONDS) from error
     return producer
+
+
+def _error_of(
+    error: KafkaException, reported: list[KafkaError], bootstrap: str, topic: str, seconds: float
+) -> BrokerError:
+    return broker_error(error.args[0], reported, bootstrap, f"send to topic '{topic}'", seconds, "WRITE")

@@ -16,6 +16,7 @@ from hourline_core.model.base import Declaration
 from hourline_core.model.cross_checks import find_mistakes, find_view_clashes
 from hourline_core.model.derived_sources import bind_derived
 from hourline_core.model.home_folder import expand_home
+from hourline_core.model.kafka_options import resolve_files
 from hourline_core.model.lookup import Lookup
 from hourline_core.model.metric import Metric
 from hourline_core.model.project import Project, place_of
@@ -146,6 +147,8 @@ class _Loading:
             raise DeclarationError("\n".join(self.mistakes))
         if workspace is not None:
             settings = settings.model_copy(update={"workspace": expand_home(workspace).absolute()})
+        options = resolve_files(settings.kafka.options, self.root)
+        settings = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"options": options})})
         project = Project(self.root, settings, sources, metrics, over, lookups, sinks, self.documents)
         if folders and "://" not in project.tables:
             _refuse_misread(project.tables)

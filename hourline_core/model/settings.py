@@ -10,7 +10,7 @@ from pydantic import AfterValidator, model_validator
 
 from hourline_core.model.base import Declaration, describe, refuse
 from hourline_core.model.finding_bounds import SpeedFindings
-from hourline_core.model.kafka_options import ALLOWED_OPTIONS, KafkaOption
+from hourline_core.model.kafka_options import ALLOWED_OPTIONS, KafkaOption, check_together, check_values
 from hourline_core.model.registry import RegistrySettings
 from hourline_core.model.schedule import AirflowSettings, ScheduleSettings
 from hourline_core.model.serving import ServeSettings
@@ -53,11 +53,12 @@ class KafkaSettings(Declaration):
     port: Annotated[int, pydantic.Field(ge=1, le=65535)] | None = None
     """The port of Hourline's own Kafka. If left out, a free port is chosen at each start."""
 
-    options: dict[KafkaOption, str] = pydantic.Field(
+    options: Annotated[dict[KafkaOption, str], AfterValidator(check_values)] = pydantic.Field(
         default={}, repr=False, json_schema_extra={"propertyNames": {"enum": [*sorted(ALLOWED_OPTIONS)]}}
     )
     """Options of the Kafka clients, by librdkafka's names, such as `security.protocol` and `sasl.username`. The options
-    of security and reconnecting are allowed. Keep secrets in the environment: `${NAME}`.
+    of security and reconnecting, and `client.rack`, are allowed. Files are PEM, and relative to the project. Keep
+    secrets in the environment: `${NAME}`.
     """
 
     @model_validator(mode="after")
@@ -67,6 +68,11 @@ class KafkaSettings(Declaration):
                 "got both bootstrap and port, allowed is one: port is for Hourline's own Kafka, bootstrap for another",
                 "port",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_options(self) -> Self:
+        check_together(self.options, self.bootstrap)
         return self
 
 

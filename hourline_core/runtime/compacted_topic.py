@@ -27,7 +27,7 @@ def ensure_compacted_topic(
     Kafka may delete the newest record of a key.
     """
     topic_id = ensure_topic(bootstrap, topic, partitions, client_options, compacted=True)
-    with admin(bootstrap, client_options, f"describe topic '{topic}'") as client:
+    with admin(bootstrap, client_options, f"tell how topic '{topic}' is kept", right="DESCRIBE_CONFIGS") as client:
         resource = ConfigResource(ResourceType.TOPIC, topic)
 
         def ask() -> dict[str, ConfigEntry]:

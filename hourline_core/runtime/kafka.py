@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hourline_core.errors import BrokerError
 from hourline_core.model import Project
+from hourline_core.model.kafka_options import FILE_OPTIONS
 from hourline_core.runtime.broker import Broker, running_broker
 from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, admin
 
@@ -33,11 +34,13 @@ def kafka_of(project: Project, join: bool = True, give_up: Callable[[], bool] = 
     embedded broker may still be starting when the block begins: see ``Kafka.wait``. ``give_up`` is asked while it
     starts: once it says so, nobody waits for it.
 
-    Raises BrokerError when the Kafka in the settings does not answer, and SetupError when the embedded broker cannot
+    Raises BrokerError when the Kafka in the settings does not answer or a file of its options cannot be used, and
+    SetupError when the embedded broker cannot
     start.
     """
     kafka = project.settings.kafka
     if address := kafka.bootstrap or (running_broker(project.workspace) if join else None):
+        check_files(project)
         with admin(address, kafka.options, "list its topics") as client:
             client.list_topics(timeout=TIMEOUT_SECONDS)  # fails before the caller starts slower things
         yield Kafka(address)
@@ -46,8 +49,22 @@ def kafka_of(project: Project, join: bool = True, give_up: Callable[[], bool] = 
         yield Kafka(broker.bootstrap, broker.alive, broker.wait, broker.restart)
 
 
+def check_files(project: Project) -> None:
+    """Raise KafkaForbidsError if a file that kafka.options names cannot be used."""
+    options = project.settings.kafka.options
+    if not options.keys() & {*FILE_OPTIONS}:
+        return
+    # It imports much, and few projects have such files.
+    from hourline_core.runtime.pem_files import check_pem_files
+
+    check_pem_files(options)
+
+
 def reachable_kafka(project: Project) -> str:
-    """The address of the project's Kafka, which must be running. Raises BrokerError."""
+    """The address of the project's Kafka, which must be running. Raises BrokerError, also for a file of its options
+    that cannot be used.
+    """
     if address := project.settings.kafka.bootstrap or running_broker(project.workspace):
+        check_files(project)
         return address
     raise BrokerError("the embedded Kafka is not running; start it with `hourline up`")

@@ -9,6 +9,12 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
+from hourline_core.kafka_refusals import (
+    explain_closed_connection,
+    explain_refusal_of_options,
+    find_options_to_check,
+    without_noise,
+)
 
 TIMEOUT_SECONDS = 10.0
 _NOT_REACHED = {
@@ -30,13 +36,29 @@ WITHOUT_LEADER = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 """While a partition moves to another node, and until its new leader knows how far the copies are."""
-FORBIDDEN = {
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+_AGAIN_LATER = {
+    *WITHOUT_LEADER,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
 }
+"""Also while replicas are missing, a coordinator moves, or a quota is used up."""
+_NOT_ALLOWED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "that topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "that consumer group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional ids that begin with `hourline-`",
+}
+FORBIDDEN = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, *_NOT_ALLOWED}
+
+OF_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
+"""A consumer reports it, and goes on: it is told which partitions to read, and commits no offset. So a user needs no
+right on its group.
+"""
 
 
 class KeptAdmin:
@@ -58,8 +80,9 @@ class KeptAdmin:
         self._client: AdminClient | None = None
 
     @contextmanager
-    def asking(self, doing: str, seconds: float = TIMEOUT_SECONDS) -> Iterator[AdminClient]:
-        """The client, for requests in a block. ``seconds`` is their time limit, for the message.
+    def asking(self, doing: str, seconds: float = TIMEOUT_SECONDS, right: str = "DESCRIBE") -> Iterator[AdminClient]:
+        """The client, for requests in a block. ``seconds`` is their time limit, and ``right`` the one that they need,
+        for the message.
 
         Raises BrokerError for any error of Kafka or the client in the block: KafkaAwayError, KafkaForbidsError, or
         another refusal. Its message contains ``doing``, such as "create topic 'x'".
@@ -78,28 +101,58 @@ class KeptAdmin:
             # A client asks the leaders that it knows, also one that has died, and looks for others every five minutes.
             if self._client is client:
                 self._client = None
-            raise broker_error(error.args[0], self._reported, self._bootstrap, doing, seconds) from error
+            raise broker_error(error.args[0], self._reported, self._bootstrap, doing, seconds, right) from error
 
 
 def admin(
-    bootstrap: str, client_options: Mapping[str, str], doing: str, seconds: float = TIMEOUT_SECONDS
+    bootstrap: str,
+    client_options: Mapping[str, str],
+    doing: str,
+    seconds: float = TIMEOUT_SECONDS,
+    right: str = "DESCRIBE",
 ) -> AbstractContextManager[AdminClient]:
     """An admin client for one block. Its arguments and errors are those of ``KeptAdmin``."""
-    return KeptAdmin(bootstrap, client_options).asking(doing, seconds)
+    return KeptAdmin(bootstrap, client_options).asking(doing, seconds, right)
 
 
 def broker_error(
-    error: KafkaError, reported: Iterable[KafkaError], bootstrap: str, doing: str, seconds: float
+    error: KafkaError,
+    reported: Iterable[KafkaError],
+    bootstrap: str,
+    doing: str,
+    seconds: float,
+    right: str = "DESCRIBE",
 ) -> BrokerError:
-    """The error of a request to Kafka in words. ``reported`` is what the client has reported meanwhile."""
-    if error.code() not in _NOT_REACHED:
-        away = KafkaAwayError if error.code() in WITHOUT_LEADER else BrokerError
-        refused = KafkaForbidsError if error.code() in FORBIDDEN else away
+    """The error of a request to Kafka in words. ``reported`` is what the client has reported meanwhile, and ``right``
+    the one that the request needs.
+    """
+    code = error.code()
+    if code == KafkaError._INVALID_ARG and (options := find_options_to_check(error.str())):
+        words = f"{without_noise(error.str())}; check {options} of kafka.options in hourline.yaml"
+        return KafkaForbidsError(f"Kafka's client does not take its options: {words}")
+    if code in _NOT_ALLOWED:
+        return KafkaForbidsError(
+            f"Kafka at {bootstrap} does not allow this user to {doing}; it needs the right {right} on "
+            f"{_NOT_ALLOWED[code]}"
+        )
+    if code not in _NOT_REACHED:
+        away = KafkaAwayError if code in _AGAIN_LATER else BrokerError
+        refused = KafkaForbidsError if code in FORBIDDEN else away
         return refused(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
+    return _unreached(error, [*reported], bootstrap, doing, seconds)
+
+
+def _unreached(
+    error: KafkaError, reported: list[KafkaError], bootstrap: str, doing: str, seconds: float
+) -> BrokerError:
     causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
-    cause = causes[-1] if causes else error
-    unreached = KafkaForbidsError if cause.code() in FORBIDDEN else KafkaAwayError
-    return unreached(
-        f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {cause.str()}; "
-        "start it, or change kafka.bootstrap and kafka.options in hourline.yaml"
-    )
+    for cause in reversed(causes):
+        if about := explain_refusal_of_options(cause.str()):
+            return KafkaForbidsError(f"Kafka at {bootstrap} does not let this client in, to {doing}: {about}")
+    # A broker that is down refuses connections, and the client reports that. One that closes them is there.
+    if reported and not causes:
+        why = explain_closed_connection()
+    else:
+        words = without_noise((causes[-1] if causes else error).str())
+        why = f"{words}; start it, or change kafka.bootstrap in hourline.yaml"
+    return KafkaAwayError(f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {why}")

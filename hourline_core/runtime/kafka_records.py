@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, broker_error
+from hourline_core.runtime.kafka_admin import OF_GROUP, TIMEOUT_SECONDS, broker_error
 
 Partition = tuple[str, int]
 """A partition of a topic, by the topic's name."""
@@ -53,6 +53,8 @@ def records_at(
             if message is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             error_met = message.error()
+            if error_met is not None and error_met.code() == OF_GROUP:
+                continue
             if error_met is not None and error_met.code() not in _NOTHING_THERE:
                 raise KafkaException(error_met)
             of = _partition_of(message)
@@ -62,7 +64,7 @@ def records_at(
                 if error_met is None and message.offset() == offsets[of]:
                     found[of] = _record_of(message)
     except KafkaException as error:
-        raise broker_error(error.args[0], reported, bootstrap, doing, seconds) from error
+        raise broker_error(error.args[0], reported, bootstrap, doing, seconds, "READ") from error
     finally:
         consumer.close()
     return found

@@ -40,7 +40,7 @@ def create_topic(
         replication_factor=replication or _BROKERS_DEFAULT,
         config=dict(config),
     )
-    with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
+    with admin(bootstrap, client_options, f"create topic '{topic}'", right="CREATE") as client:
         made = client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)
         try:
             made[topic].result()
@@ -53,7 +53,7 @@ def create_topic(
 
 def delete_topic(bootstrap: str, topic: str, client_options: Mapping[str, str]) -> None:
     """Delete ``topic`` with all of its records. Raises BrokerError, and UsageError if there is no such topic."""
-    with admin(bootstrap, client_options, f"delete topic '{topic}'") as client:
+    with admin(bootstrap, client_options, f"delete topic '{topic}'", right="DELETE") as client:
         gone = client.delete_topics([topic], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)
         try:
             gone[topic].result()

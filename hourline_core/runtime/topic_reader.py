@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 
 from hourline_core.errors import BrokerError, SourceError
-from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, broker_error
+from hourline_core.runtime.kafka_admin import OF_GROUP, TIMEOUT_SECONDS, broker_error
 from hourline_core.runtime.kafka_facts import KafkaFacts
 from hourline_core.runtime.kafka_records import as_bytes
 
@@ -167,12 +167,12 @@ class TopicReader:
         """The next messages, of which some only say that a partition has ended."""
         messages = self._consumer.consume(_AT_ONCE, _POLL_SECONDS)
         for message in messages:
-            if (error := message.error()) is None or error.code() == KafkaError._PARTITION_EOF:
+            if (error := message.error()) is None or error.code() in (KafkaError._PARTITION_EOF, OF_GROUP):
                 continue
             if error.code() in _GONE:
                 raise SourceError(f"topic '{self._topic}' was deleted while it was read")
             raise self._error(error)
-        return messages
+        return [message for message in messages if (error := message.error()) is None or error.code() != OF_GROUP]
 
     def _look(self) -> int:
         """The number of partitions. Kafka's client does not say that a topic has gone, nor that Kafka is away."""
@@ -183,7 +183,9 @@ class TopicReader:
         return now.partitions
 
     def _error(self, error: KafkaError) -> BrokerError:
-        return broker_error(error, self._reported, self._bootstrap, f"read topic '{self._topic}'", self._seconds)
+        return broker_error(
+            error, self._reported, self._bootstrap, f"read topic '{self._topic}'", self._seconds, "READ"
+        )
 
 
 def _record_of(message: Message) -> TopicRecord:

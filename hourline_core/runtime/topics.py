@@ -39,10 +39,17 @@ def ensure_topic(
 
     An existing topic is not changed, whatever its number of partitions or its retention. Raises BrokerError.
     """
-    with admin(bootstrap, client_options, f"create topic '{topic}'") as client:
-        config = {} if retention is None else {"retention.ms": _milliseconds(retention)}
-        config |= {"cleanup.policy": "compact"} if compacted else {}
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config=config)
+    # A user who may not create topics is refused before Kafka looks whether the topic is there.
+    with admin(bootstrap, client_options, f"look for topic '{topic}'") as client:
+        try:
+            return id_of(_describe(client, topic))
+        except KafkaException as error:
+            if error.args[0].code() not in _TEMPORARY:
+                raise
+    config = {} if retention is None else {"retention.ms": _milliseconds(retention)}
+    config |= {"cleanup.policy": "compact"} if compacted else {}
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=_BROKERS_DEFAULT, config=config)
+    with admin(bootstrap, client_options, f"create topic '{topic}'", right="CREATE") as client:
         try:
             client.create_topics([new], request_timeout=TIMEOUT_SECONDS, operation_timeout=TIMEOUT_SECONDS)[
                 topic

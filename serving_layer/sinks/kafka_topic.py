@@ -151,7 +151,7 @@ class KafkaTopic:
                 "project or the sink another name"
             )
         found: BrokerError = broker_error(
-            error, self._reported, self._kafka, f"send results to topic '{self._topic}'", _SECONDS
+            error, self._reported, self._kafka, f"send results to topic '{self._topic}'", _SECONDS, "WRITE"
         )
         return found
 

@@ -18,7 +18,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 
 from hourline_core.errors import SinkError
 from hourline_core.model.hours import iso_text
-from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, broker_error
+from hourline_core.runtime.kafka_admin import OF_GROUP, TIMEOUT_SECONDS, broker_error
 from hourline_core.runtime.topics import topic_offsets
 from serving_layer.sinks.result import Result
 from serving_layer.sinks.sent_results import SentResults
@@ -66,20 +66,20 @@ def read_sent_records(
     reported: list[KafkaError] = []
     if not waiting:
         return nexts
-    consumer = Consumer(
-        {
-            **options,
-            "bootstrap.servers": bootstrap,
-            "group.id": "hourline-sink",  # No offset is committed to it.
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "log_level": 0,
-            "error_cb": reported.append,
-        }
-    )
+    settings: dict[str, object] = {
+        **options,
+        "bootstrap.servers": bootstrap,
+        "group.id": "hourline-sink",  # No offset is committed to it.
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "log_level": 0,
+        "error_cb": reported.append,
+    }
+    consumer = None
     try:
+        consumer = Consumer(settings)
         consumer.assign([TopicPartition(topic, of, nexts[of]) for of in sorted(waiting)])
         found: list[Result] = []
         highest = 0
@@ -88,6 +88,8 @@ def read_sent_records(
             if message is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             of, error = message.partition(), message.error()
+            if error is not None and error.code() == OF_GROUP:
+                continue
             assert of is not None
             if error is None:
                 result, revision = _read(message, topic, owner)
@@ -103,9 +105,10 @@ def read_sent_records(
                 sent.keep(found, highest, **{OFFSETS: {str(of): offset for of, offset in nexts.items()}})
                 found.clear()
     except KafkaException as error:
-        raise broker_error(error.args[0], reported, bootstrap, doing, TIMEOUT_SECONDS) from None
+        raise broker_error(error.args[0], reported, bootstrap, doing, TIMEOUT_SECONDS, "READ") from None
     finally:
-        consumer.close()
+        if consumer:
+            consumer.close()
     return nexts
 
 

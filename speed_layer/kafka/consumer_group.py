@@ -11,11 +11,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from hourline_core.errors import BrokerError
-from hourline_core.runtime.kafka_admin import admin
+from hourline_core.runtime.kafka_admin import KeptAdmin
 
 _SECONDS = 10.0
 """The time limit of a request."""
@@ -62,10 +62,11 @@ class ConsumerGroup:
         self._thread.join(max(0.0, self._shown + _SECONDS_AT_END - time.monotonic()))
 
     def _run(self) -> None:
-        with suppress(BrokerError), admin(self._bootstrap, self._options, "show offsets", _SECONDS) as client:
-            while offsets := self._wait():
-                with suppress(KafkaException, TimeoutError):
-                    self._commit(client, offsets)
+        # After an error, another client asks: the one before may have a certificate that has expired.
+        kept = KeptAdmin(self._bootstrap, self._options)
+        while offsets := self._wait():
+            with suppress(BrokerError, TimeoutError), kept.asking("show offsets", _SECONDS) as client:
+                self._commit(client, offsets)
 
     def _wait(self) -> Offsets:
         """The newest offsets, once there are some. Empty: it is the end."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everywhere in Spark code)
 
-from hourline_core.errors import LostRecordsError, SetupError, SourceError
+from hourline_core.errors import LostRecordsError, SourceError
 from hourline_core.ledger.read_offsets import Reading
 from hourline_core.model import Source
 from hourline_core.model.scratch_columns import (
@@ -23,14 +23,8 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.model.topics import TopicPattern, names_of
+from speed_layer.kafka.client_options import java_client_options
 from speed_layer.recovery.lost_records import deleted_ranges
-
-# librdkafka's names of PEM files, and the Java client's names for their content.
-_PEM_FILES = {
-    "ssl.ca.location": "ssl.truststore.certificates",
-    "ssl.certificate.location": "ssl.keystore.certificate.chain",
-    "ssl.key.location": "ssl.keystore.key",
-}
 
 _MILLISECONDS_FOR_ANSWER = 15_000
 
@@ -137,29 +131,3 @@ def starting_offsets(
                 f"a backup, or delete the topic, recreate it and read that: `hourline reset {source}`"
             )
     return {partition: max(read.get(partition, 0), earliest) for partition, (earliest, _) in available.items()}
-
-
-def java_client_options(options: dict[str, str]) -> dict[str, str]:
-    """Return Kafka client options, which have librdkafka's names, under the names of the Java client."""
-    java = {key: value for key, value in options.items() if key not in ("sasl.username", "sasl.password", *_PEM_FILES)}
-    for key in _PEM_FILES.keys() & options.keys():
-        java[_PEM_FILES[key]] = _content(key, options[key])
-        java[f"{'ssl.truststore' if key == 'ssl.ca.location' else 'ssl.keystore'}.type"] = "PEM"
-    if "sasl.username" in options:
-        module = (
-            "scram.ScramLoginModule" if java.get("sasl.mechanism", "").startswith("SCRAM") else "plain.PlainLoginModule"
-        )
-        name, word = (
-            options.get(key, "").replace("\\", "\\\\").replace('"', '\\"') for key in ("sasl.username", "sasl.password")
-        )
-        java["sasl.jaas.config"] = (
-            f'org.apache.kafka.common.security.{module} required username="{name}" password="{word}";'
-        )
-    return java
-
-
-def _content(option: str, file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(f"kafka option {option}: '{file}' cannot be read as a PEM file ({error})") from error

@@ -274,6 +274,7 @@ def given_lookups(rows: str, paid: object) -> str:
     """
 
 
+@pytest.mark.long  # In CI, test_lookups.py has their rows in both layers.
 def test_a_test_gives_the_rows_of_lookups(tmp_path: Path) -> None:
     always, twice = (
         "[{product: a, price: 2}]",

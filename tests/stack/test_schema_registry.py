@@ -130,6 +130,7 @@ def written(schema: Any, schema_id: int, **members: Any) -> Wire:
     return prefixed(schema_id, out.getvalue())
 
 
+@pytest.mark.long  # In CI, tests/unit/formats/registry asks one that is away.
 def test_a_registry_that_goes_in_mid_stream_is_waited_for(stage: Stage) -> None:
     first, second, third = stage.ids
     of_first = [written(FIRST, first, at=NOON, n=number) for number in range(10)]

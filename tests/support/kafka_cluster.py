@@ -5,11 +5,11 @@ again. The brokers have an authorizer, which allows what no ACL is about.
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
@@ -34,18 +34,25 @@ class Node:
     """It listens on the first of them."""
     controller: int
     settings: Mapping[str, object]
+    java_options: Sequence[str]
+    listeners: Mapping[str, int]
+    """More of them, with their ports. Their protocols are among the settings."""
     process: Supervised | None = None
 
     def start(self) -> None:
         """Start it, and do not wait until it answers."""
         self.configure()
-        self.process = _run(start_command(heap="256m"), self.folder)
+        self.process = _run(start_command("256m", self.java_options), self.folder)
 
     def configure(self) -> None:
         """Write its configuration."""
+        ports = {"PLAINTEXT": self.ports[0], **self.listeners}
         settings = {**self.settings, "node.id": self.number}
         if self.number > 1:
-            settings |= {"process.roles": "broker", "listeners": f"PLAINTEXT://{LOOPBACK}:{self.ports[0]}"}
+            settings["process.roles"] = "broker"
+        else:
+            ports["CONTROLLER"] = self.controller
+        settings["listeners"] = ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in ports.items())
         # Of two lines with one name, the later one counts.
         text = broker_properties(self.ports[0], self.controller)
         text += "".join(f"{name}={value}\n" for name, value in settings.items())
@@ -87,9 +94,18 @@ class Node:
 
 
 class KafkaCluster:
-    """A context manager. ``bootstrap`` names both ports of each node. Topics have a copy on each."""
+    """A context manager. ``bootstrap`` names both ports of each node. Topics have a copy on each. ``settings`` are more
+    of ``server.properties``, and ``listeners`` more of the first node's, with their ports.
+    """
 
-    def __init__(self, folder: Path, nodes: int = 3) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 3,
+        settings: Mapping[str, object] = MappingProxyType({}),
+        java_options: Sequence[str] = (),
+        listeners: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         *ports, controller = free_ports(2 * nodes + 1)
         copies = ("default", "offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
         # Several controllers would have to vote before their authorizers allow it.
@@ -102,9 +118,18 @@ class KafkaCluster:
             "replica.fetch.max.bytes": _LARGEST_RECORD,
             # Nobody waits five minutes to see what retention deletes.
             "log.retention.check.interval.ms": 500,
+            **settings,
         }
         self.nodes = [
-            Node(number, folder / f"node-{number}", (ports[number - 1], ports[nodes + number - 1]), controller, shared)
+            Node(
+                number,
+                folder / f"node-{number}",
+                (ports[number - 1], ports[nodes + number - 1]),
+                controller,
+                shared,
+                java_options,
+                listeners if number == 1 else {},
+            )
             for number in range(1, nodes + 1)
         ]
         self.bootstrap = ",".join(f"{LOOPBACK}:{port}" for port in ports)

@@ -14,11 +14,11 @@ from tests.support.project_files import write_project
 
 
 def test_secrets_come_from_the_environment_and_are_never_shown(tmp_path: Path) -> None:
-    text = "kafka:\n  bootstrap: ${KAFKA:}\n  options: {sasl.password: '${PW}'}\nstorage_options: {aws_secret_access_key: '${PW}'}\n"
+    options = "{security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: shop, sasl.password: '${PW}'}"
+    text = f"kafka:\n  bootstrap: ${{KAFKA}}\n  options: {options}\nstorage_options: {{aws_secret_access_key: '${{PW}}'}}\n"
     folder = write_project(tmp_path, {"hourline.yaml": text, "sources/flights.yaml": SOURCE})
-    project = load_project(folder, {"PW": "open sesame"})
-    assert project.settings.kafka.bootstrap is None
-    assert project.settings.kafka.options == {"sasl.password": "open sesame"}
+    project = load_project(folder, {"PW": "open sesame", "KAFKA": "kafka:9093"})
+    assert project.settings.kafka.options["sasl.password"] == "open sesame"
     assert "sesame" not in repr(project) + str(project.settings)
     with pytest.raises(pydantic.ValidationError) as caught:
         Settings(storage_options={"key": ["open sesame"]})  # type: ignore[dict-item]  # the point of the test

@@ -23,14 +23,18 @@ def test_a_stop_waits_for_all_groups_at_the_same_time(monkeypatch: pytest.Monkey
             nonlocal now
             now += timeout or 0.0
 
-    @contextmanager
-    def admin(*arguments: Any) -> Iterator[None]:
-        raise BrokerError("Kafka is away")
-        yield
+    class Away:
+        def __init__(self, *arguments: Any) -> None:
+            pass
+
+        @contextmanager
+        def asking(self, *arguments: Any) -> Iterator[None]:
+            raise BrokerError("Kafka is away")
+            yield
 
     monkeypatch.setattr(consumer_group, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(threading, "Thread", Hanging)
-    monkeypatch.setattr(consumer_group, "admin", admin)
+    monkeypatch.setattr(consumer_group, "KeptAdmin", Away)
     with ExitStack() as running:
         for name in ("a", "b", "c"):
             running.enter_context(ConsumerGroup("localhost:1", {}, name)).show({"orders": {0: 1}})
