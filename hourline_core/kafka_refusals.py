@@ -4,6 +4,7 @@ librdkafka and Kafka's Java client have few codes for many causes, so a cause is
 """
 
 import re
+from collections.abc import Iterable
 
 _OPTIONS = "kafka.options in hourline.yaml"
 _USER = "sasl.username, sasl.password and sasl.mechanism"
@@ -41,7 +42,7 @@ _NOISE = re.compile(
     r"^Failed to create \w+(?: \w+)*: |^[a-z_]+://\S+: |(?<=: )error:[0-9A-F]+:|\s*\(after \d+ms in state [^)]*\)"
 )
 
-_CLOSED = "it closes the connection; security.protocol may not be that of this address"
+_OF_CLOSED = re.compile(r"connection closed by peer|handshake failed: Disconnected|wrong version number")
 
 
 def find_options_to_check(words: str) -> str | None:
@@ -58,9 +59,11 @@ def explain_refusal_of_options(words: str) -> str | None:
     return f"{_WHY.get(options) or without_noise(words)}; check {options} of {_OPTIONS}"
 
 
-def explain_closed_connection() -> str:
-    """The reason and what to do, if Kafka closes each connection and says nothing."""
-    return f"{_CLOSED}; check it in {_OPTIONS}"
+def explain_closed_connections(reported: Iterable[str]) -> str | None:
+    """The reason and what to do, if these words are of a Kafka that closes each connection. None: they are not."""
+    if all(_OF_CLOSED.search(words) for words in reported):
+        return f"it closes the connection; security.protocol of {_OPTIONS} may not be that of this address"
+    return None
 
 
 def without_noise(words: str) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from hourline_core.errors import BrokerError, did_you_mean
-from hourline_core.runtime.kafka_admin import broker_error
+from hourline_core.runtime.kafka_admin import SILENT, broker_error
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -44,15 +44,15 @@ def connect(
     if transactional_id is not None:
         settings["transactional.id"] = transactional_id
     try:
-        producer = Producer(settings)
+        producer = Producer(settings, logger=SILENT)
     except KafkaException as error:
-        raise _error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
+        raise error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
     try:
         # Lists all topics, since a request for one topic may create it.
         topics = producer.list_topics(timeout=_REACHED_WITHIN_SECONDS).topics
     except KafkaException as error:
         producer.poll(0)  # fills `reported`
-        raise _error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
+        raise error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
     if topic not in topics:
         theirs = [name for name in topics if not name.startswith("__")]
         raise BrokerError(
@@ -63,11 +63,12 @@ def connect(
             producer.init_transactions(_DELIVERED_WITHIN_SECONDS)
         except KafkaException as error:
             producer.poll(0)
-            raise _error_of(error, reported, bootstrap, topic, _DELIVERED_WITHIN_SECONDS) from error
+            raise error_of(error, reported, bootstrap, topic, _DELIVERED_WITHIN_SECONDS) from error
     return producer
 
 
-def _error_of(
+def error_of(
     error: KafkaException, reported: list[KafkaError], bootstrap: str, topic: str, seconds: float
 ) -> BrokerError:
+    """The error of sending to ``topic``. ``reported`` is what the client has reported."""
     return broker_error(error.args[0], reported, bootstrap, f"send to topic '{topic}'", seconds, "WRITE")

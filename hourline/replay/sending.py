@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, Producer
 
 from hourline.replay.deliveries import Deliveries
 from hourline.replay.pacing import Pace, wait_until
-from hourline.replay.producer import Compression, connect
+from hourline.replay.producer import Compression, connect, error_of
 from hourline.replay.transactions import Transactions
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.record import Record, moment_of
@@ -74,10 +74,12 @@ def replay(
     sending = _Sending(producer, topic, deliveries, transactions, on_progress)
     try:
         interrupted = sending.send(records, pace, stopped, clock)
+        sending.finish()
     except UsageError as error:
         sending.finish(commit=False)
         raise UsageError(f"{error}; {sending.deliveries.sent:,} records were sent before that") from None
-    sending.finish()
+    except KafkaException as error:  # Kafka takes nothing of this producer any more.
+        raise error_of(error, [], bootstrap, topic, _POLL_SECONDS) from error
     if sending.deliveries.failed:
         raise sending.deliveries.error(bootstrap, topic)
     return Delivered(sending.deliveries.sent, interrupted)

@@ -1,5 +1,6 @@
 """Kafka's admin client, with short time limits and errors that say what to do."""
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -10,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
 from hourline_core.kafka_refusals import (
-    explain_closed_connection,
+    explain_closed_connections,
     explain_refusal_of_options,
     find_options_to_check,
     without_noise,
@@ -50,7 +51,7 @@ _AGAIN_LATER = {
 _NOT_ALLOWED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "that topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "that consumer group",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the cluster",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "that topic",  # A right on the cluster would do, too.
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional ids that begin with `hourline-`",
 }
 FORBIDDEN = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, *_NOT_ALLOWED}
@@ -59,6 +60,11 @@ OF_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
 """A consumer reports it, and goes on: it is told which partitions to read, and commits no offset. So a user needs no
 right on its group.
 """
+
+SILENT = logging.getLogger("hourline.kafka.client")
+"""For producers: they write of fatal errors by themselves, whatever their level is."""
+SILENT.addHandler(logging.NullHandler())
+SILENT.propagate = False
 
 
 class KeptAdmin:
@@ -149,10 +155,9 @@ def _unreached(
     for cause in reversed(causes):
         if about := explain_refusal_of_options(cause.str()):
             return KafkaForbidsError(f"Kafka at {bootstrap} does not let this client in, to {doing}: {about}")
-    # A broker that is down refuses connections, and the client reports that. One that closes them is there.
-    if reported and not causes:
-        why = explain_closed_connection()
-    else:
-        words = without_noise((causes[-1] if causes else error).str())
-        why = f"{words}; start it, or change kafka.bootstrap in hourline.yaml"
+    # A broker that is down refuses connections, and the client reports that. If one is there and closes them, it may
+    # report no more than that all are down.
+    closed = explain_closed_connections(one.str() for one in causes) if reported else None
+    words = without_noise((causes[-1] if causes else error).str())
+    why = closed or f"{words}; start it, or change kafka.bootstrap in hourline.yaml"
     return KafkaAwayError(f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {why}")

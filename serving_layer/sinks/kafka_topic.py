@@ -4,7 +4,6 @@ Each part of a round is a transaction. Before the first one, the records since t
 nothing is sent twice that a process has sent without noting it. Readers with ``read_committed`` get each change once.
 """
 
-import logging
 from collections import deque
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from hourline_core.errors import BrokerError, SinkError
 from hourline_core.model import Project, Sink
 from hourline_core.runtime.compacted_topic import ensure_compacted_topic
 from hourline_core.runtime.kafka import reachable_kafka
-from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, KeptAdmin, broker_error
+from hourline_core.runtime.kafka_admin import SILENT, TIMEOUT_SECONDS, KeptAdmin, broker_error
 from hourline_core.runtime.topics import id_of
 from serving_layer.sinks.record_format import RecordFormat
 from serving_layer.sinks.result import Result
@@ -25,10 +24,6 @@ _SECONDS = 30.0
 _MOST_BYTES = 1_000_000_000
 """The client's own limit of a record. The broker and the topic have theirs."""
 _BATCH_BYTES = 1_000_000
-
-_SILENT = logging.getLogger("hourline.sinks.client")
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
 
 
 class KafkaTopic:
@@ -65,7 +60,7 @@ class KafkaTopic:
                     "log_level": 0,
                     "error_cb": self._reported.append,
                 },
-                logger=_SILENT,  # It writes of fatal errors by itself, whatever its level is.
+                logger=SILENT,
             )
             # It ends the transactions of another producer, so whatever that has sent is decided on now.
             self._producer.init_transactions(_SECONDS)

@@ -93,9 +93,11 @@ def test_the_words_of_a_refusal_name_the_options_to_check(words: str, options: s
 def test_a_broker_that_is_down_is_to_be_started_and_one_that_closes_connections_has_another_protocol() -> None:
     refused = KafkaError(KafkaError._TRANSPORT, "b:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused")
     down = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
+    closed = KafkaError(KafkaError._TRANSPORT, "ssl://b:1/bootstrap: Disconnected: SSL connection closed by peer")
     for reported, said in (
+        ([closed, down], "security.protocol of kafka.options in hourline.yaml may not be"),
         ([refused, down], "start it, or change kafka.bootstrap"),
-        ([down], "security.protocol may not be"),
+        ([down], "security.protocol of kafka.options in hourline.yaml may not be"),
     ):
         error = broker_error(KafkaError(KafkaError._TRANSPORT), reported, "b:1", "list its topics", 10)
         assert type(error) is KafkaAwayError and said in str(error)
@@ -106,7 +108,7 @@ def test_a_broker_that_is_down_is_to_be_started_and_one_that_closes_connections_
     [
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "the right READ on that topic"),
         (KafkaError.GROUP_AUTHORIZATION_FAILED, "the right READ on that consumer group"),
-        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "the right READ on the cluster"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "the right READ on that topic"),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "on the transactional ids that begin with `hourline-`"),
     ],
 )
