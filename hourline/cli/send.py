@@ -35,7 +35,9 @@ def send(
         held.enter_context(lease(declared.workspace, "sinks"))
         if drain:
             if reasons := drain_sinks(declared, note):
-                raise SinkError("; ".join(f"sink {name}: {reason}" for name, reason in reasons.items()))
+                error = SinkError("; ".join(f"sink {name}: {reason}" for name, reason in reasons.items()))
+                error.retryable = any(reason.retryable for reason in reasons.values())
+                raise error
             return
         stop = held.enter_context(stop_on_signal("stopping after what is being sent"))
 

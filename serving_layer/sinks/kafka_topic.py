@@ -6,6 +6,7 @@ nothing is sent twice that a process has sent without noting it. Readers with ``
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 
@@ -78,12 +79,14 @@ class KafkaTopic:
                 self._producer.poll(0)
             self._producer.flush()
             if self._refused:
+                self._tell_why_purged()
                 self._producer.abort_transaction(_SECONDS)
                 raise self._refusal(self._refused[0][0])
             self._refuse_another_topic()
             self._producer.commit_transaction(_SECONDS)
         except (KafkaException, SystemError) as error:
-            self._producer.poll(0)  # Of a record that was refused, a later one may tell.
+            with suppress(KafkaException):  # It raises a fatal error again.
+                self._producer.poll(0)  # Of a record that was refused, a later one may tell.
             raise self._refusal(_error_of(error)) from None
         sent.keep(results, revision, **{OFFSETS: self._nexts})
 
@@ -126,6 +129,13 @@ class KafkaTopic:
                 return
         self._producer.abort_transaction(_SECONDS)
         raise SinkError(f"topic '{self._topic}' was deleted and made again; all results are sent to the new one")
+
+    def _tell_why_purged(self) -> None:
+        """Raise KafkaException with the reason if the client itself has given the records up. It tells it to nobody but
+        who commits the transaction, which has failed.
+        """
+        if self._refused[0][0].code() == KafkaError._PURGE_QUEUE:
+            self._producer.commit_transaction(_SECONDS)
 
     def _refusal(self, error: KafkaError) -> Exception:
         """The error of results that were not taken. If one of them is too large, it names that."""

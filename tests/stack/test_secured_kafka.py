@@ -4,6 +4,7 @@ is wrong ends in one sentence that names the option or the right, and no secret 
 
 import datetime
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -99,6 +100,7 @@ def test_a_user_who_may_only_read_the_topic_runs_the_speed_layer_and_no_secret_i
     see_records_read_again(project)
     told = project.command("status", "--format", "json") + project.command("quality", status=None)
     assert CANARY not in told
+    see_each_right_that_a_sink_needs(secured, project)
     see_no_secret_in(project.root)
     secured.take_back("reader")
 
@@ -115,6 +117,27 @@ def see_records_read_again(project: StackProject) -> None:
     ) as reader:
         (record,) = reader.read_last({0: 0}, {0: ends[0][1]}, 1)
     assert last[place].value == record.value
+
+
+def see_each_right_that_a_sink_needs(secured: SecuredKafka, project: StackProject) -> None:
+    topic, sink = f"{TOPIC}_results", f"hourline-sink-{project.project.name}/results"
+    (project.root / "sinks").mkdir()
+    (project.root / "sinks" / "results.yaml").write_text(f"metric: flow\ntopic: {topic}\n")
+    for right, kind, name in (
+        ("create", "topic", topic),
+        ("describe", "topic", topic),
+        ("describe_configs", "topic", topic),
+        ("write", "transactional_id", sink),
+        ("write", "topic", topic),
+    ):
+        told = hourline("send", "--drain", folder=project.root, status=1)
+        assert told.startswith("hourline: sink results: Kafka at ") and told.count("\n") == 1, told
+        assert "does not allow this user to " in told and " needs the right " in told, told
+        secured.allow("reader", right, kind, name)
+    hourline("send", "--drain", folder=project.root, status=0)
+    secured.allow("reader", "read", "topic", topic)
+    shutil.rmtree(project.project.workspace / "sinks")  # So what was sent is read from the topic.
+    hourline("send", "--drain", folder=project.root, status=0)
 
 
 def counted(project: StackProject) -> None:
@@ -212,7 +235,7 @@ def list_topics(address: str, options: Mapping[str, str], seconds: float = 60.0)
 
 def refusal_of(address: str, options: Mapping[str, str]) -> KafkaForbidsError:
     """The sentence comes once the client has been refused, which takes a while on a busy machine."""
-    for seconds in (2.0, 10.0, 60.0):
+    for seconds in (1.0, 10.0, 60.0):
         try:
             list_topics(address, options, seconds)
         except KafkaForbidsError as error:
