@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ElectionType, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in strict mypy's way
     AclBinding,
     AclBindingFilter,
@@ -27,6 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
 from pyspark.sql import SparkSession
 
 from batch_layer.findings import look_now
+from hourline import load_project
 from hourline_core.errors import LostRecordsError, SourceError
 from hourline_core.model.hours import wall_clock
 from hourline_core.runtime.topics import topic_offsets
@@ -178,6 +179,57 @@ def test_a_stream_that_was_forbidden_to_read_starts_again_by_itself_when_it_may(
         client.delete_acls([allow])[allow].result(30)
     running.send()
     running.everything_counts()
+
+
+def test_the_stream_goes_on_through_a_rolling_restart_with_at_least_two_copies(running: Running) -> None:
+    set_option(running.cluster, TOPIC, "min.insync.replicas", "2")
+    with producer(running.project, acks="all"):
+        for node in running.cluster.nodes:
+            running.send()
+            node.stop()
+            node.start()
+            running.send()
+            running.cluster.wait_until_whole()
+    # Now each partition has moved to another leader. They move back.
+    admin = running.cluster.admin()
+    admin.elect_leaders(ElectionType.PREFERRED).result(60)
+    running.send()
+    running.everything_counts()
+    set_option(running.cluster, TOPIC, "min.insync.replicas", "1")
+
+
+def test_the_stream_goes_on_when_the_disk_of_a_broker_is_full(running: Running) -> None:
+    full = running.cluster.nodes[2]
+    full.stop()
+    full.start(largest_file=12_000_000)
+    running.cluster.wait_until_whole()
+    large = [{**body, "note": "x" * 5_000_000} for body in parcels.scans(running.project.random, 4, 1, 1)]
+    with producer(running.project, acks="all", **{"message.max.bytes": 6_000_000}):
+        running.project.send("scans", large, partition=0)
+    process = full.process
+    assert process
+    wait_until(lambda: not process.alive(), "the broker writes more than it may")
+    running.send()
+    running.everything_counts()
+
+
+def test_a_client_of_a_rack_reads_from_the_replica_of_that_rack(
+    cluster: KafkaCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    project = parcels.make(tmp_path, cluster.bootstrap, topic="racks", partitions=1, few=True)
+    leader = cluster.leader("racks")
+    near = next(node for node in cluster.nodes if node is not leader)
+    settings = tmp_path / "hourline.yaml"
+    rack = f'kafka: {{bootstrap: "${{KAFKA}}", options: {{client.rack: {near.rack}}}}}'
+    settings.write_text(settings.read_text().replace('kafka: {bootstrap: "${KAFKA}"}', rack))
+    project.project = load_project(tmp_path, {"KAFKA": cluster.bootstrap})
+    bodies = parcels.scans(project.random, 3000, first_hour=0, hours=3)
+    project.send("scans", [{**body, "note": "x" * 1000} for body in bodies])
+    before = {node.number: node.bytes_written() for node in cluster.nodes}
+    drain(spark, project.project, cluster.bootstrap)
+    sent = {node.number: node.bytes_written() - before[node.number] for node in cluster.nodes}
+    assert sent[near.number] > 3_000_000 > 2 * sent[leader.number], sent
+    assert project.check() > 100
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning_and_records_of_5_mb_too(running: Running) -> None:

@@ -283,3 +283,28 @@ def test_each_right_that_a_command_lacks_is_named(secured: SecuredKafka, project
     project.command(*replay)
     assert "it needs the right CREATE on" in refused("topics", "create", "another")
     secured.take_back("writer")
+
+
+@pytest.mark.long
+def test_a_certificate_that_has_expired_is_renewed_without_a_stop(secured: SecuredKafka, project: StackProject) -> None:
+    name = "renewed"
+    secured.allow(name, "read", "topic", TOPIC)
+    valid = datetime.timedelta(minutes=2)
+    ends = datetime.datetime.now(datetime.UTC) + valid
+    declare(project, secured.listeners["MUTUAL"], mutual(secured, secured.authority.issue(name, valid=valid)))
+    project.send("scans", parcels.scans(project.random, 100, first_hour=0, hours=3))
+    with SpeedProcess(project) as speed:
+        speed.wait_until_ready()
+        counted(project)
+        wait_until(lambda: datetime.datetime.now(datetime.UTC) > ends, "time stands still")
+        # Connections that are open go on. A broker that comes back wants to see the certificate again.
+        (node,) = secured.cluster.nodes
+        node.kill()
+        node.start()
+        speed.wait_for("check ssl.certificate.location and ssl.key.location of kafka.options in hourline.yaml")
+        secured.authority.issue(name)
+        speed.wait_for("Kafka is back")
+        project.send("scans", parcels.scans(project.random, 100, first_hour=0, hours=3))
+        counted(project)
+        speed.stop()
+    assert project.check() > 100

@@ -39,15 +39,28 @@ class Node:
     """More of them, with their ports. Their protocols are among the settings."""
     process: Supervised | None = None
 
-    def start(self) -> None:
-        """Start it, and do not wait until it answers."""
+    def start(self, largest_file: int | None = None) -> None:
+        """Start it, and do not wait until it answers. A write beyond ``largest_file`` bytes of a file fails, as on a full
+        disk.
+        """
         self.configure()
-        self.process = _run(start_command("256m", self.java_options), self.folder)
+        limit = [] if largest_file is None else ["prlimit", f"--fsize={largest_file}"]
+        self.process = _run([*limit, *start_command("256m", self.java_options)], self.folder)
+
+    def stop(self) -> None:
+        """Let it hand its partitions over, and end."""
+        assert self.process
+        self.process.stop()
+
+    @property
+    def rack(self) -> str:
+        """Each node is in a rack of its own."""
+        return f"rack-{self.number}"
 
     def configure(self) -> None:
         """Write its configuration."""
         ports = {"PLAINTEXT": self.ports[0], **self.listeners}
-        settings = {**self.settings, "node.id": self.number}
+        settings = {**self.settings, "node.id": self.number, "broker.rack": self.rack}
         if self.number > 1:
             settings["process.roles"] = "broker"
         else:
@@ -84,6 +97,12 @@ class Node:
         """Have it listen on its other port from the next start on."""
         self.ports = self.ports[::-1]
 
+    def bytes_written(self) -> int:
+        """What it has written to connections and files since its start."""
+        assert self.process
+        counts = dict(line.split(": ") for line in Path(f"/proc/{self.process.pid}/io").read_text().splitlines())
+        return int(counts["wchar"])
+
     def log_of(self, topic: str, partition: int) -> Path:
         """The file with the first records of a partition."""
         return self.folder / "data" / f"{topic}-{partition}" / f"{0:020}.log"
@@ -114,6 +133,7 @@ class KafkaCluster:
             **{f"{of}.replication.factor": nodes for of in copies},
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "allow.everyone.if.no.acl.found": "true",
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             "message.max.bytes": _LARGEST_RECORD,
             "replica.fetch.max.bytes": _LARGEST_RECORD,
             # Nobody waits five minutes to see what retention deletes.
