@@ -27,7 +27,7 @@ from hourline_core.errors import (
     SparkError,
     TableError,
 )
-from hourline_core.kafka_refusals import find_options_to_check
+from hourline_core.kafka_refusals import find_options_to_check, without_noise
 from hourline_core.machine import Surroundings, Told, explain_refusal
 
 _KAFKA = "org.apache.kafka."
@@ -128,7 +128,7 @@ def _of_kafka(names: list[str], told: list[str], reading: bool, address: str) ->
         return SourceError, f"records of Kafka at {address} cannot be read ({cause})"
     remedy = _remedy(names, told)
     if remedy or any(_FORBIDS.search(name) for name in names):
-        return KafkaForbidsError, f"Kafka at {address} has refused ({cause}){remedy}"
+        return KafkaForbidsError, f"Kafka at {address} has refused ({without_noise(cause)}){remedy}"
     if any(name.endswith(_AWAY) for name in names) and not any(name.endswith("ConfigException") for name in names):
         return KafkaAwayError, f"Kafka at {address} does not answer ({cause})"
     return BrokerError, f"Kafka at {address} has refused ({cause})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note, say
-from hourline_core.errors import DeclarationError
+from hourline_core.errors import DeclarationError, KafkaForbidsError
 from hourline_core.model.home_folder import expand_home
 from hourline_core.model.hours import hour_text
 
@@ -33,11 +33,14 @@ def check(project: ProjectFolder = Path(), workspace: Workspace = None) -> None:
     from hourline_core.runtime.kafka import check_files
     from hourline_core.runtime.spark import spark_session, stop_spark
 
-    check_files(declared)
     spark = spark_session(declared, "check", brief=True, runs_tasks=False)
     try:
         mistakes = [*find_unresolved(spark, declared), *find_mistakes(declared), *find_mistakes_of_tests(declared)]
         mistakes += [*find_unreadable(declared), *find_unusable(declared)]
+        try:
+            check_files(declared)
+        except KafkaForbidsError as error:
+            mistakes.append(str(error))
         slow = [] if mistakes else [*find_slow_classes(spark, declared)]
     finally:
         stop_spark(spark)

@@ -9,7 +9,7 @@ import typer
 from hourline.cli.options import ProjectFolder, Workspace, load
 from hourline.cli.output import note
 from hourline.cli.stop_signals import stop_on_signal
-from hourline_core.errors import SinkError, UsageError
+from hourline_core.errors import KafkaForbidsError, SinkError, UsageError
 
 
 def send(
@@ -36,7 +36,7 @@ def send(
         if drain:
             if reasons := drain_sinks(declared, note):
                 error = SinkError("; ".join(f"sink {name}: {reason}" for name, reason in reasons.items()))
-                error.retryable = any(reason.retryable for reason in reasons.values())
+                error.retryable = not all(isinstance(reason, KafkaForbidsError) for reason in reasons.values())
                 raise error
             return
         stop = held.enter_context(stop_on_signal("stopping after what is being sent"))

@@ -23,6 +23,8 @@ class Deliveries:
         self.failed = 0
         self.hopeless = False
         """Whether an error means that all further records would fail, too."""
+        self.purged = False
+        """Whether the client itself has given records up."""
         self._forbidden = False
         """Whether an error means that this user may not write to the topic."""
         self._examples: list[str] = []
@@ -37,8 +39,14 @@ class Deliveries:
             self.sent += 1
         else:
             self.fail(line, error.str())
-            self.hopeless = self.hopeless or error.code() not in _OF_ONE_RECORD
-            self._forbidden = self._forbidden or error.code() in FORBIDDEN
+            self.purged = self.purged or error.code() == KafkaError._PURGE_QUEUE
+            if error.code() not in _OF_ONE_RECORD:
+                self.give_up(error)
+
+    def give_up(self, error: KafkaError) -> None:
+        """Note an error after which all further records would fail, too."""
+        self.hopeless = True
+        self._forbidden = self._forbidden or error.code() in FORBIDDEN
 
     def fail(self, line: int, reason: str) -> None:
         """Count the record of ``line`` as not delivered."""

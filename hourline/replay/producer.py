@@ -46,13 +46,13 @@ def connect(
     try:
         producer = Producer(settings, logger=SILENT)
     except KafkaException as error:
-        raise error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
+        raise error_of(error.args[0], reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
     try:
         # Lists all topics, since a request for one topic may create it.
         topics = producer.list_topics(timeout=_REACHED_WITHIN_SECONDS).topics
     except KafkaException as error:
         producer.poll(0)  # fills `reported`
-        raise error_of(error, reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
+        raise error_of(error.args[0], reported, bootstrap, topic, _REACHED_WITHIN_SECONDS) from error
     if topic not in topics:
         theirs = [name for name in topics if not name.startswith("__")]
         raise BrokerError(
@@ -63,12 +63,10 @@ def connect(
             producer.init_transactions(_DELIVERED_WITHIN_SECONDS)
         except KafkaException as error:
             producer.poll(0)
-            raise error_of(error, reported, bootstrap, topic, _DELIVERED_WITHIN_SECONDS) from error
+            raise error_of(error.args[0], reported, bootstrap, topic, _DELIVERED_WITHIN_SECONDS) from error
     return producer
 
 
-def error_of(
-    error: KafkaException, reported: list[KafkaError], bootstrap: str, topic: str, seconds: float
-) -> BrokerError:
+def error_of(error: KafkaError, reported: list[KafkaError], bootstrap: str, topic: str, seconds: float) -> BrokerError:
     """The error of sending to ``topic``. ``reported`` is what the client has reported."""
-    return broker_error(error.args[0], reported, bootstrap, f"send to topic '{topic}'", seconds, "WRITE")
+    return broker_error(error, reported, bootstrap, f"send to topic '{topic}'", seconds, "WRITE")

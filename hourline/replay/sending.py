@@ -14,6 +14,7 @@ from hourline.replay.producer import Compression, connect, error_of
 from hourline.replay.transactions import Transactions
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.record import Record, moment_of
+from hourline_core.runtime.kafka_admin import kafka_error_of
 
 _RECORDS_PER_POLL = 1000
 _SECONDS_PER_POLL = 1.0
@@ -78,8 +79,8 @@ def replay(
     except UsageError as error:
         sending.finish(commit=False)
         raise UsageError(f"{error}; {sending.deliveries.sent:,} records were sent before that") from None
-    except KafkaException as error:  # Kafka takes nothing of this producer any more.
-        raise error_of(error, [], bootstrap, topic, _POLL_SECONDS) from error
+    except (KafkaException, SystemError) as error:  # Kafka takes nothing of this producer any more.
+        raise error_of(kafka_error_of(error), [], bootstrap, topic, _POLL_SECONDS) from error
     if sending.deliveries.failed:
         raise sending.deliveries.error(bootstrap, topic)
     return Delivered(sending.deliveries.sent, interrupted)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from confluent_kafka import KafkaException, Producer
 
 from hourline.replay.deliveries import Deliveries
+from hourline_core.runtime.kafka_admin import kafka_error_of
 
 _RECORDS = 10_000
 """The maximum number of records of a transaction."""
@@ -51,15 +52,17 @@ class Transactions:
         self._open = False
         try:
             self._producer.flush()
-            if commit and not self._deliveries.failed:
+            # Where the client itself has given records up, the commit fails, and it alone tells why.
+            if self._deliveries.purged or (commit and not self._deliveries.failed):
                 self._producer.commit_transaction(_SECONDS_TO_END)
                 self._deliveries.keep()
                 return
-        except KafkaException as error:
-            self._deliveries.hopeless = True
+        except (KafkaException, SystemError) as error:
+            told = kafka_error_of(error)
+            self._deliveries.give_up(told)
             # After a time-out, for example, Kafka may have committed it all the same.
-            outcome = "may not have been" if error.args[0].retriable() else "was not"
-            reason = f"the transaction {outcome} committed: {error.args[0].str()}"
+            outcome = "may not have been" if told.retriable() else "was not"
+            reason = f"the transaction {outcome} committed: {told.str()}"
         else:
             reason = "it was in a transaction that was aborted"
         # A Kafka that is away aborts it by itself, after a minute.

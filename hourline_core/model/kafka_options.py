@@ -38,6 +38,7 @@ _OF_TOKENS = {
     "sasl.oauthbearer.token.endpoint.url",
 }
 _PROTOCOL, _MECHANISM = "security.protocol", "sasl.mechanism"
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 
 # The names are librdkafka's. Each option also exists in Spark's Java client, which the speed layer reads with.
 # Options that change the meaning of a read or a delivery (acks, isolation, offsets) are set by Hourline alone.
@@ -65,20 +66,28 @@ _VALUES = {
     "sasl.oauthbearer.method": ("oidc",),
     "ssl.endpoint.identification.algorithm": ("https", "none"),
 }
-_OF_JAVA = ("ssl.keystore.", "ssl.truststore.", "sasl.jaas.")
+_AS_PEM = (
+    ": write certificates and keys to PEM files, such as with `openssl pkcs12`, and name these as ssl.ca.location, "
+    "ssl.certificate.location and ssl.key.location"
+)
+_OF_OTHERS = {
+    "ssl.keystore.": _AS_PEM,
+    "ssl.truststore.": _AS_PEM,
+    "ssl.key.pem": _AS_PEM,
+    "ssl.certificate.pem": _AS_PEM,
+    "ssl.ca.pem": _AS_PEM,
+    "sasl.jaas.": ": write sasl.username and sasl.password",
+    "sasl.kerberos.": ": Kerberos is not supported",
+}
+"""What to do in place of other options of the two clients, by their beginnings."""
 
 
 def _option(name: str) -> str:
     if name in ALLOWED_OPTIONS:
         return name
-    hint = did_you_mean(name, ALLOWED_OPTIONS)
-    if name.startswith(_OF_JAVA):
-        hint = (
-            ": it is of Java. Write certificates and keys to PEM files, such as with `openssl pkcs12`, and name these "
-            "as ssl.ca.location, ssl.certificate.location and ssl.key.location"
-        )
-        if name.startswith("sasl."):
-            hint = ": it is of Java; write sasl.username and sasl.password"
+    hint = next((told for front, told in _OF_OTHERS.items() if name.startswith(front)), None)
+    if hint is None:
+        hint = did_you_mean(name, ALLOWED_OPTIONS)
     raise refuse(f"got the option {describe(name)}, which Hourline does not pass on{hint}")
 
 
@@ -87,12 +96,17 @@ KafkaOption = Annotated[str, AfterValidator(_option)]
 
 def check_values(options: dict[str, str]) -> dict[str, str]:
     """The options, with names of protocols and mechanisms as Java writes them. Raises the refusal of another value."""
+    for name, value in options.items():
+        if not value:
+            raise refuse("got nothing, allowed is a value", name)
+    if (url := options.get(_ENDPOINT)) and not url.startswith(("https://", "http://")):
+        raise refuse(f"got {describe(url)}, allowed is an address that begins with https://", _ENDPOINT)
     return {**options, **{name: _value(name, options[name], _VALUES[name]) for name in _VALUES if name in options}}
 
 
-def check_together(options: Mapping[str, str], bootstrap: str | None) -> None:
+def check_together(options: Mapping[str, str]) -> None:
     """Raise the refusal of an option that lacks another one, or that has no effect beside the others."""
-    for name, mistake in _find_conflicts(options, bootstrap):
+    for name, mistake in _find_conflicts(options):
         raise refuse(mistake, "options", name)
 
 
@@ -104,22 +118,16 @@ def _value(name: str, value: str, allowed: tuple[str, ...]) -> str:
     return found
 
 
-def _find_conflicts(options: Mapping[str, str], bootstrap: str | None) -> Iterator[tuple[str, str]]:
-    """The first option of each kind of mistake, with the sentence about it."""
+def _find_conflicts(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The options that cannot stand beside the others, each with the sentence about it."""
     protocol, mechanism = options.get(_PROTOCOL, "PLAINTEXT"), options.get(_MECHANISM)
-    security = sorted(options.keys() - _OF_CONNECTIONS)
-    if security and bootstrap is None:
-        yield (
-            security[0],
-            "got it without kafka.bootstrap, but Hourline's own Kafka has no users and no TLS: name your Kafka as "
-            "bootstrap, or remove the option",
-        )
+    given = protocol if _PROTOCOL in options else f"{protocol} (the default)"
     for name in sorted(options.keys() & {_MECHANISM, *_OF_PASSWORDS, *_OF_TOKENS}):
         if not protocol.startswith("SASL_"):
-            yield name, f"got it with {_PROTOCOL} {protocol}, which has no users: allowed are SASL_SSL, SASL_PLAINTEXT"
+            yield name, f"got it with {_PROTOCOL} {given}, which has no users: allowed are SASL_SSL, SASL_PLAINTEXT"
     for name in sorted(options.keys() & _OF_TLS):
         if not protocol.endswith("SSL"):
-            yield name, f"got it with {_PROTOCOL} {protocol}, which is without TLS: allowed are SSL and SASL_SSL"
+            yield name, f"got it with {_PROTOCOL} {given}, which is without TLS: allowed are SSL and SASL_SSL"
     if protocol.startswith("SASL_"):
         yield from _find_conflicts_of_mechanism(options, protocol, mechanism)
     for name, other in (
@@ -138,7 +146,7 @@ def _find_conflicts_of_mechanism(
         yield _PROTOCOL, f"got {protocol} without {_MECHANISM}: allowed is {', '.join(_MECHANISMS)}"
         return
     for name in _MECHANISMS[mechanism]:
-        if not options.get(name):
+        if name not in options:
             yield _MECHANISM, f"got {mechanism} without {name}: write it, too"
     unused = _OF_PASSWORDS if mechanism == "OAUTHBEARER" else _OF_TOKENS
     for name in sorted(options.keys() & unused):

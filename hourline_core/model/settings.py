@@ -72,7 +72,7 @@ class KafkaSettings(Declaration):
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
-        check_together(self.options, self.bootstrap)
+        check_together(self.options)
         return self
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hourline_core.errors import BrokerError
+from hourline_core.errors import BrokerError, KafkaForbidsError
 from hourline_core.model import Project
 from hourline_core.model.kafka_options import FILE_OPTIONS
 from hourline_core.runtime.broker import Broker, running_broker
@@ -34,9 +34,8 @@ def kafka_of(project: Project, join: bool = True, give_up: Callable[[], bool] = 
     embedded broker may still be starting when the block begins: see ``Kafka.wait``. ``give_up`` is asked while it
     starts: once it says so, nobody waits for it.
 
-    Raises BrokerError when the Kafka in the settings does not answer or a file of its options cannot be used, and
-    SetupError when the embedded broker cannot
-    start.
+    Raises BrokerError when the Kafka in the settings does not answer, or its options cannot be used, and SetupError
+    when the embedded broker cannot start.
     """
     kafka = project.settings.kafka
     if address := kafka.bootstrap or (running_broker(project.workspace) if join else None):
@@ -45,6 +44,11 @@ def kafka_of(project: Project, join: bool = True, give_up: Callable[[], bool] = 
             client.list_topics(timeout=TIMEOUT_SECONDS)  # fails before the caller starts slower things
         yield Kafka(address)
         return
+    if (protocol := kafka.options.get("security.protocol", "PLAINTEXT")) != "PLAINTEXT":
+        raise KafkaForbidsError(
+            f"hourline.yaml: kafka.options: got security.protocol {protocol} without kafka.bootstrap, but Hourline's "
+            "own Kafka has no users and no TLS; name your Kafka as bootstrap, or remove the options"
+        )
     with Broker(project.workspace, kafka.port, waiting=join, give_up=give_up) as broker:
         yield Kafka(broker.bootstrap, broker.alive, broker.wait, broker.restart)
 

@@ -1,6 +1,7 @@
 """Kafka's admin client, with short time limits and errors that say what to do."""
 
 import logging
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -11,17 +12,20 @@ from confluent_kafka.admin import AdminClient
 
 from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
 from hourline_core.kafka_refusals import (
-    explain_closed_connections,
+    explain_absence,
     explain_refusal_of_options,
     find_options_to_check,
+    is_refusal,
     without_noise,
 )
 
 TIMEOUT_SECONDS = 10.0
+_OF_OPTIONS = re.compile(r"^Failed to create|configuration property")
 _NOT_REACHED = {
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._MSG_TIMED_OUT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
     KafkaError.REQUEST_TIMED_OUT,
@@ -41,7 +45,6 @@ _AGAIN_LATER = {
     *WITHOUT_LEADER,
     KafkaError.NOT_ENOUGH_REPLICAS,
     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    KafkaError._MSG_TIMED_OUT,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
@@ -105,7 +108,7 @@ class KeptAdmin:
             if client is not None:
                 client.poll(0)
             # A client asks the leaders that it knows, also one that has died, and looks for others every five minutes.
-            if self._client is client:
+            if self._client is client and error.args[0].code() not in _NOT_ALLOWED:
                 self._client = None
             raise broker_error(error.args[0], self._reported, self._bootstrap, doing, seconds, right) from error
 
@@ -133,31 +136,44 @@ def broker_error(
     the one that the request needs.
     """
     code = error.code()
-    if code == KafkaError._INVALID_ARG and (options := find_options_to_check(error.str())):
-        words = f"{without_noise(error.str())}; check {options} of kafka.options in hourline.yaml"
-        return KafkaForbidsError(f"Kafka's client does not take its options: {words}")
+    if code == KafkaError._INVALID_ARG and _OF_OPTIONS.search(error.str()):
+        options = find_options_to_check(error.str())
+        remedy = f"check {options} of kafka.options" if options else "change kafka.options"
+        words = without_noise(error.str())
+        return KafkaForbidsError(f"Kafka's client does not take its options: {words}; {remedy} in hourline.yaml")
     if code in _NOT_ALLOWED:
         return KafkaForbidsError(
-            f"Kafka at {bootstrap} does not allow this user to {doing}; it needs the right {right} on "
+            f"Kafka at {bootstrap} does not allow this user to {doing}; the user needs the right {right} on "
             f"{_NOT_ALLOWED[code]}"
         )
     if code not in _NOT_REACHED:
         away = KafkaAwayError if code in _AGAIN_LATER else BrokerError
         refused = KafkaForbidsError if code in FORBIDDEN else away
         return refused(f"Kafka at {bootstrap} refused to {doing}: {error.str()}")
-    return _unreached(error, [*reported], bootstrap, doing, seconds)
+    return _unreached([*reported], bootstrap, doing, seconds)
 
 
-def _unreached(
-    error: KafkaError, reported: list[KafkaError], bootstrap: str, doing: str, seconds: float
-) -> BrokerError:
+def _unreached(reported: list[KafkaError], bootstrap: str, doing: str, seconds: float) -> BrokerError:
     causes = [one for one in reported if one.code() != KafkaError._ALL_BROKERS_DOWN]
     for cause in reversed(causes):
-        if about := explain_refusal_of_options(cause.str()):
+        words = cause.str()
+        about = explain_refusal_of_options(words) if is_refusal(words) else None
+        if about is None and cause.code() in FORBIDDEN and is_refusal(words):
+            about = without_noise(words)
+        if about:
             return KafkaForbidsError(f"Kafka at {bootstrap} does not let this client in, to {doing}: {about}")
-    # A broker that is down refuses connections, and the client reports that. If one is there and closes them, it may
-    # report no more than that all are down.
-    closed = explain_closed_connections(one.str() for one in causes) if reported else None
-    words = without_noise((causes[-1] if causes else error).str())
-    why = closed or f"{words}; start it, or change kafka.bootstrap in hourline.yaml"
-    return KafkaAwayError(f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {why}")
+    last = causes[-1].str() if causes else None
+    return KafkaAwayError(
+        f"Kafka at {bootstrap} did not answer within {seconds:.0f} seconds, to {doing}: {explain_absence(last)}"
+    )
+
+
+def kafka_error_of(error: KafkaException | SystemError) -> KafkaError:
+    """Kafka's error. Python makes a SystemError of a fatal one that is met while deliveries are told, and others of its
+    own: they are raised again.
+    """
+    cause = error.__cause__ if isinstance(error, SystemError) else error
+    if not isinstance(cause, KafkaException):
+        raise error
+    found: KafkaError = cause.args[0]
+    return found

@@ -30,7 +30,9 @@ def check_pem_files(options: Mapping[str, str], clock: Clock = wall_clock) -> No
         return
     own, *_ = _certificates(_CERTIFICATE, options[_CERTIFICATE])
     key = _key(options[_KEY], options.get(_PASSWORD))
-    if _public(own.public_key()) != _public(key.public_key()):
+    file = options[_CERTIFICATE]
+    of_own = _parse(_CERTIFICATE, file, lambda _: _public(own.public_key()), "has a key of a kind that is not known")
+    if of_own != _public(key.public_key()):
         raise _mistake(_KEY, options[_KEY], f"is not the key of the certificate in {_CERTIFICATE}")
     if own.not_valid_after_utc <= (now := clock()):
         raise _mistake(
@@ -56,12 +58,17 @@ def key_as_pkcs8(file: str, password: str | None) -> str:
 
 
 def _certificates(option: str, file: str) -> list[x509.Certificate]:
-    return _parse(option, file, x509.load_pem_x509_certificates, "is no PEM file with a certificate")
+    return _parse(
+        option,
+        file,
+        x509.load_pem_x509_certificates,
+        "is no PEM file with certificates; `openssl x509` or `openssl pkcs12` writes one",
+    )
 
 
 def _key(file: str, password: str | None) -> PrivateKeyTypes:
-    given = None if password is None else password.encode("utf-8")
-    wrong = "is no PEM file with a key" + (f", or {_PASSWORD} is wrong" if given else "")
+    given = password.encode("utf-8") if password else None
+    wrong = "is no PEM file with a key" + (f" that {_PASSWORD} opens" if given else "")
 
     def load(content: bytes) -> PrivateKeyTypes:
         try:

@@ -166,6 +166,8 @@ class TopicReader:
     def _poll(self) -> list[Message]:
         """The next messages, of which some only say that a partition has ended."""
         messages = self._consumer.consume(_AT_ONCE, _POLL_SECONDS)
+        if messages:
+            self._reported.clear()  # It was about another connection.
         for message in messages:
             if (error := message.error()) is None or error.code() in (KafkaError._PARTITION_EOF, OF_GROUP):
                 continue

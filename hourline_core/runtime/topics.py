@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -21,6 +22,7 @@ from hourline_core.runtime.kafka_admin import TIMEOUT_SECONDS, WITHOUT_LEADER, a
 
 _T = TypeVar("_T")
 _BROKERS_DEFAULT = -1
+_SECONDS_UNTIL_MISSING = 2.0
 _TEMPORARY = {KafkaError.UNKNOWN_TOPIC_OR_PART, *WITHOUT_LEADER}
 """Temporary errors, shortly after a topic was created or while a partition moves to another node."""
 
@@ -56,6 +58,9 @@ def ensure_topic(
             ].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                # A broker that has just started may not know a topic yet that is there.
+                with suppress(KafkaException):
+                    return id_of(retry(lambda: _describe(client, topic), _SECONDS_UNTIL_MISSING))
                 raise
         return id_of(retry(lambda: _describe(client, topic)))
 

@@ -14,7 +14,7 @@ from hourline_core.errors import BrokerError, SinkError
 from hourline_core.model import Project, Sink
 from hourline_core.runtime.compacted_topic import ensure_compacted_topic
 from hourline_core.runtime.kafka import reachable_kafka
-from hourline_core.runtime.kafka_admin import SILENT, TIMEOUT_SECONDS, KeptAdmin, broker_error
+from hourline_core.runtime.kafka_admin import SILENT, TIMEOUT_SECONDS, KeptAdmin, broker_error, kafka_error_of
 from hourline_core.runtime.topics import id_of
 from serving_layer.sinks.record_format import RecordFormat
 from serving_layer.sinks.result import Result
@@ -72,6 +72,7 @@ class KafkaTopic:
     def send(self, results: Sequence[Result], token: str, revision: int, sent: SentResults) -> None:
         """See ``Target``. All of them are sent, or none. After an error, this object is of no use."""
         self._refused.clear()
+        self._reported.clear()
         try:
             self._producer.begin_transaction()
             for result in results:
@@ -85,9 +86,9 @@ class KafkaTopic:
             self._refuse_another_topic()
             self._producer.commit_transaction(_SECONDS)
         except (KafkaException, SystemError) as error:
-            with suppress(KafkaException):  # It raises a fatal error again.
+            with suppress(KafkaException, SystemError):  # It raises a fatal error again.
                 self._producer.poll(0)  # Of a record that was refused, a later one may tell.
-            raise self._refusal(_error_of(error)) from None
+            raise self._refusal(kafka_error_of(error)) from None
         sent.keep(results, revision, **{OFFSETS: self._nexts})
 
     def end_round(self, first_revision: int) -> None:
@@ -131,8 +132,8 @@ class KafkaTopic:
         raise SinkError(f"topic '{self._topic}' was deleted and made again; all results are sent to the new one")
 
     def _tell_why_purged(self) -> None:
-        """Raise KafkaException with the reason if the client itself has given the records up. It tells it to nobody but
-        who commits the transaction, which has failed.
+        """Raise KafkaException with the reason if the client itself has given the records up. Only the commit of the
+        transaction, which has failed, tells it.
         """
         if self._refused[0][0].code() == KafkaError._PURGE_QUEUE:
             self._producer.commit_transaction(_SECONDS)
@@ -159,12 +160,3 @@ class KafkaTopic:
             error, self._reported, self._kafka, f"send results to topic '{self._topic}'", _SECONDS, "WRITE"
         )
         return found
-
-
-def _error_of(error: KafkaException | SystemError) -> KafkaError:
-    """Kafka's error. Python makes a SystemError of a fatal one that is met while deliveries are told."""
-    cause = error.__cause__ if isinstance(error, SystemError) else error
-    if not isinstance(cause, KafkaException):
-        raise error
-    found: KafkaError = cause.args[0]
-    return found

@@ -20,7 +20,7 @@ from hourline_core.model import Project
 from hourline_core.model.hours import Clock
 from hourline_core.model.topics import matches, names_of
 from hourline_core.runtime.kafka_absence import KafkaAbsence, note_absence
-from hourline_core.runtime.kafka_admin import admin
+from hourline_core.runtime.kafka_admin import FORBIDDEN, KeptAdmin, broker_error
 from speed_layer.kafka.awaited_topics import AwaitedTopics
 from speed_layer.observer import Observer
 
@@ -91,15 +91,14 @@ class KafkaWatch:
     def _run(self) -> None:
         options = self._project.settings.kafka.options
         asked, patience = self._clock(), time.monotonic() + _SECONDS_UNTIL_AWAY
+        kept = KeptAdmin(self._bootstrap, options)
         while not self._closed.is_set():
             try:
-                # A client that has failed is not asked again: it waits longer and longer before it connects.
-                with admin(self._bootstrap, options, "tell who leads the topics", _SECONDS_FOR_ANSWER) as client:
-                    while not self._closed.is_set():
-                        self._ask(client)
-                        self._note(None, asked)
-                        self._rest(_SECONDS_BETWEEN)
-                        asked, patience = self._clock(), time.monotonic() + _SECONDS_UNTIL_AWAY
+                with kept.asking("tell who leads the topics", _SECONDS_FOR_ANSWER) as client:
+                    self._ask(client)
+                self._note(None, asked)
+                self._rest(_SECONDS_BETWEEN)
+                asked, patience = self._clock(), time.monotonic() + _SECONDS_UNTIL_AWAY
             except BrokerError as error:
                 # A broker may be gone and another one there, or a partition between two leaders.
                 if isinstance(error, KafkaAwayError) and time.monotonic() < patience:
@@ -125,6 +124,9 @@ class KafkaWatch:
             try:
                 partitions = answer.result().partitions
             except KafkaException as error:
+                if error.args[0].code() in FORBIDDEN:
+                    doing = f"describe topic '{topic}'"
+                    raise broker_error(error.args[0], [], self._bootstrap, doing, _SECONDS_FOR_ANSWER) from error
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # a deleted topic is no matter of Kafka
                     raise
                 awaited -= {topic}

@@ -42,9 +42,14 @@ class Restarts:
         long, and SetupError when a Kafka of this process does not start again.
         """
         failed, pause = self._clock(), 0
+        forbidden_since = None
         for reason in self._watch.until_answer(stop):
-            if isinstance(reason, KafkaForbidsError) and self._clock() - failed > OVER:
-                raise reason
+            if isinstance(reason, KafkaForbidsError):
+                forbidden_since = forbidden_since or self._clock()
+                if self._clock() - forbidden_since > OVER:
+                    raise reason
+            else:
+                forbidden_since = None  # A Kafka that comes back may refuse at first.
             self._observer.heartbeat()
             if not self._kafka.alive() and self._kafka.restart():
                 pause = self._pause_after(failure, self._clock())

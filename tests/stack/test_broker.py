@@ -108,9 +108,12 @@ def test_a_workspace_has_one_broker_and_a_project_the_topics_it_asked_for(tmp_pa
             assert (retention.value, retention.source) == (kept, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
         with pytest.raises(BrokerError, match="there is no topic 'fligths'"):
             topic_offsets(broker.bootstrap, "fligths", {})
-        with pytest.raises(BrokerError, match="refused to create topic 'a b': Topic name is invalid"):
+        with pytest.raises(BrokerError, match="refused to look for topic 'a b': "):
             ensure_topic(broker.bootstrap, "a b", 1, {})
-        with pytest.raises(BrokerError, match="refused to create topic 'x': No such configuration property: \"acsk\""):
+        with pytest.raises(
+            BrokerError,
+            match=r'does not take its options: No such configuration property: "acsk"; change kafka.options',
+        ):
             ensure_topic(broker.bootstrap, "x", 1, {"acsk": "all"})
 
 

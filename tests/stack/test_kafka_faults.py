@@ -173,7 +173,7 @@ def test_a_stream_that_was_forbidden_to_read_starts_again_by_itself_when_it_may(
     forbidden = (ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, *ANYBODY, AclOperation.READ)
     deny = AclBinding(*forbidden, AclPermissionType.DENY)
     client.create_acls([deny])[deny].result(30)
-    with running.away("does not allow this user to tell who leads the topics"):
+    with running.away("does not allow this user to describe topic"):
         wait_until(lambda: running.given_up() > before, "Spark goes on")
         allow = AclBindingFilter(*forbidden, AclPermissionType.DENY)
         client.delete_acls([allow])[allow].result(30)

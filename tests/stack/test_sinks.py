@@ -135,7 +135,9 @@ def with_target(project: Project, **target: Any) -> Project:
 
 def test_kafka_that_is_away_is_one_sentence(tmp_path: Path) -> None:
     visits = made(tmp_path / "away_sink", "127.0.0.1:1", topic="away")
-    with pytest.raises(HourlineError, match=r"Kafka at 127.0.0.1:1 did not answer within 10 seconds, to create topic"):
+    with pytest.raises(
+        HourlineError, match=r"Kafka at 127.0.0.1:1 did not answer within 10 seconds, to look for topic"
+    ):
         send(visits.project)
 
 

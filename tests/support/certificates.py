@@ -32,16 +32,12 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(_pem(own.sign(self._key, hashes.SHA256())))
 
-    def issue(
-        self, name: str, *, valid: datetime.timedelta = _DAY, password: str | None = None, for_here: bool = True
-    ) -> PemFiles:
+    def issue(self, name: str, *, valid: datetime.timedelta = _DAY, password: str | None = None) -> PemFiles:
         """Write ``<name>.pem`` and ``<name>.key.pem``: a certificate of ``name`` that is ``valid`` from now on, less than
-        nothing if it has expired, and its key. ``for_here``: for the loopback address.
+        nothing if it has expired, and its key.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_named(name), self._name, key, valid)
-        if for_here:
-            builder = builder.add_extension(_ADDRESSES, critical=False)
+        builder = _builder(_named(name), self._name, key, valid).add_extension(_ADDRESSES, critical=False)
         files = PemFiles(self._folder / f"{name}.pem", self._folder / f"{name}.key.pem")
         files.certificate.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
         files.key.write_bytes(_key_pem(key, password))

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # not in stric
 )
 
 from hourline_core.runtime.ports import LOOPBACK, free_ports
-from tests.support.certificates import Authority, PemFiles
+from tests.support.certificates import Authority
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.token_server import AUDIENCE, TokenServer, serve_tokens
 
@@ -50,7 +50,6 @@ class SecuredKafka:
     authority: Authority
     tokens: TokenServer
     listeners: dict[str, str]
-    broker: PemFiles
 
     @property
     def plain(self) -> str:
@@ -114,7 +113,7 @@ def secured_kafka(folder: Path, users: Sequence[str]) -> Iterator[SecuredKafka]:
                 change = UserScramCredentialUpsertion(user, credential, PASSWORD.encode())
                 admin.alter_user_scram_credentials([change], request_timeout=30)[user].result()
             addresses = {name: f"{LOOPBACK}:{port}" for name, port in ports.items()}
-            yield SecuredKafka(cluster, authority, tokens, addresses, broker)
+            yield SecuredKafka(cluster, authority, tokens, addresses)
 
 
 def _settings(

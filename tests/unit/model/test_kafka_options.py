@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hourline import load_project
-from hourline_core.errors import DeclarationError
+from hourline_core.errors import DeclarationError, KafkaForbidsError
+from hourline_core.runtime.kafka import kafka_of
 from tests.support.project_files import write_project
 
 FILES = {
@@ -43,10 +44,10 @@ def without(options: dict[str, str], name: str) -> dict[str, str]:
         ({**PLAIN, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "got 'GSSAPI', allowed is PLAIN, SCRAM-SHA-256"),
         (without(PLAIN, "sasl.mechanism"), "security.protocol", "got SASL_SSL without sasl.mechanism: allowed is PLAIN"),
         (without(PLAIN, "sasl.password"), "sasl.mechanism", "got PLAIN without sasl.password"),
-        ({**PLAIN, "sasl.username": ""}, "sasl.mechanism", "got PLAIN without sasl.username"),
-        (without(PLAIN, "security.protocol"), "sasl.mechanism", "got it with security.protocol PLAINTEXT, which has no users"),
+        ({**PLAIN, "sasl.username": ""}, "sasl.username", "got nothing, allowed is a value"),
+        (without(PLAIN, "security.protocol"), "sasl.mechanism", "got it with security.protocol PLAINTEXT (the default), which has no users"),
         ({**PLAIN, **TLS}, "sasl.mechanism", "got it with security.protocol SSL, which has no users"),
-        ({"ssl.ca.location": "ca.pem"}, "ssl.ca.location", "got it with security.protocol PLAINTEXT, which is without TLS"),
+        ({"ssl.ca.location": "ca.pem"}, "ssl.ca.location", "got it with security.protocol PLAINTEXT (the default), which is without TLS"),
         ({**TLS, "ssl.certificate.location": "a"}, "ssl.certificate.location", "got it without ssl.key.location"),
         ({**TLS, "ssl.key.location": "a"}, "ssl.key.location", "got it without ssl.certificate.location"),
         ({**TLS, "ssl.key.password": "a"}, "ssl.key.password", "got it without ssl.key.location"),
@@ -56,8 +57,10 @@ def without(options: dict[str, str], name: str) -> dict[str, str]:
         ({**TOKENS, "sasl.username": "a"}, "sasl.username", "got it with sasl.mechanism OAUTHBEARER, which does not use it"),
         ({**PLAIN, "https.ca.location": "a"}, "https.ca.location", "got it with sasl.mechanism PLAIN, which does not use"),
         ({**TLS, "ssl.endpoint.identification.algorithm": ""}, "ssl.endpoint.identification.algorithm", "got nothing, allowed"),
-        ({"ssl.truststore.location": "a.jks"}, "ssl.truststore.location", "it is of Java. Write certificates and keys to PEM"),
-        ({"sasl.jaas.config": "a"}, "sasl.jaas.config", "it is of Java; write sasl.username and sasl.password"),
+        ({"ssl.truststore.location": "a.jks"}, "ssl.truststore.location", "write certificates and keys to PEM files"),
+        ({"sasl.jaas.config": "a"}, "sasl.jaas.config", "write sasl.username and sasl.password"),
+        ({"sasl.kerberos.keytab": "a"}, "sasl.kerberos.keytab", "which Hourline does not pass on: Kerberos is not supported"),
+        ({**TOKENS, "sasl.oauthbearer.token.endpoint.url": "login"}, "sasl.oauthbearer.token.endpoint.url", "got 'login', allowed"),
         ({"client.rak": "a"}, "client.rak", "did you mean 'client.rack'?"),
     ],
 )  # fmt: skip
@@ -71,10 +74,13 @@ def test_an_option_that_cannot_work_is_refused_with_its_line(
     assert sentence.startswith(f"hourline.yaml:{line}: kafka.options.{name}: ") and said in sentence
 
 
-def test_security_without_a_kafka_of_ones_own_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DeclarationError, match=r"sasl.mechanism: got it without kafka.bootstrap, but Hourline's own"):
-        options_of(tmp_path, PLAIN, bootstrap="port: 9092")
-    assert options_of(tmp_path, {"client.id": "shop"}, bootstrap="port: 9092") == {"client.id": "shop"}
+def test_security_without_a_kafka_of_ones_own_is_refused_where_that_would_start(tmp_path: Path) -> None:
+    options_of(tmp_path, PLAIN, bootstrap="port: 9092")
+    with (
+        pytest.raises(KafkaForbidsError, match=r"got security\.protocol SASL_SSL without kafka\.bootstrap"),
+        kafka_of(load_project(tmp_path), join=False),
+    ):
+        pass
 
 
 def test_names_are_written_as_both_clients_know_them_and_files_are_relative_to_the_project(tmp_path: Path) -> None:

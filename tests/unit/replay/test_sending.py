@@ -17,7 +17,9 @@ from hourline_core.runtime.ports import free_ports
 def test_a_kafka_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer, "_REACHED_WITHIN_SECONDS", 1)
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    with pytest.raises(BrokerError, match=f"Kafka at {nobody} cannot be reached to send to topic 'flights': .*refused"):
+    with pytest.raises(
+        BrokerError, match=f"Kafka at {nobody} did not answer within 1 seconds, to send to topic 'flights': .*refused"
+    ):
         replay([], bootstrap=nobody, topic="flights", client_options={})
 
 

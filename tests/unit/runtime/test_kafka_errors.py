@@ -68,8 +68,6 @@ WORDS = [
      "endpoint response; will not attempt further retries", CLIENT),
     ("Failed to acquire SASL OAUTHBEARER token: SSL certificate OpenSSL verify result: unable to get local issuer "
      "certificate (20)", "https.ca.location"),
-    ("Failed to acquire SASL OAUTHBEARER token: Failed to connect to 127.0.0.1:1 after 0 ms: Could not connect to server",
-     "sasl.oauthbearer.token.endpoint.url"),
     ("An internal error occurred while retrieving token from callback handler",
      "sasl.oauthbearer.token.endpoint.url and https.ca.location"),
     ("No subject alternative names matching IP address 127.0.0.1 found", "ssl.endpoint.identification.algorithm"),
@@ -90,17 +88,41 @@ def test_the_words_of_a_refusal_name_the_options_to_check(words: str, options: s
     assert "after 9ms" not in sentence and "ssl://" not in sentence and "error:0A" not in sentence
 
 
-def test_a_broker_that_is_down_is_to_be_started_and_one_that_closes_connections_has_another_protocol() -> None:
-    refused = KafkaError(KafkaError._TRANSPORT, "b:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused")
-    down = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
-    closed = KafkaError(KafkaError._TRANSPORT, "ssl://b:1/bootstrap: Disconnected: SSL connection closed by peer")
-    for reported, said in (
-        ([closed, down], "security.protocol of kafka.options in hourline.yaml may not be"),
-        ([refused, down], "start it, or change kafka.bootstrap"),
-        ([down], "security.protocol of kafka.options in hourline.yaml may not be"),
-    ):
-        error = broker_error(KafkaError(KafkaError._TRANSPORT), reported, "b:1", "list its topics", 10)
-        assert type(error) is KafkaAwayError and said in str(error)
+FRONT = "sasl_ssl://b:1/bootstrap: "
+AWAY = [
+    ("b:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT, 4 identical error(s) "
+     "suppressed)", ": Connect to ipv4#127.0.0.1:1 failed: Connection refused; start it, or change kafka.bootstrap in hourline.yaml"),
+    ("ssl://b:1/bootstrap: Disconnected: SSL connection closed by peer",
+     "it closes the connection; security.protocol of kafka.options in hourline.yaml may not be that of this address"),
+    ("b:1/bootstrap: Receive failed: Invalid response size 1213486160 (0..100000000): increase receive.message.max.bytes",
+     "what answers is no Kafka, or speaks another protocol; check kafka.bootstrap and security.protocol of kafka.options"),
+    (FRONT + "SASL authentication error: SaslAuthenticateRequest failed: Local: Broker transport failure", "; start it, or"),
+    ("Failed to acquire SASL OAUTHBEARER token: Failed to connect to 127.0.0.1:1 after 0 ms: Could not connect to server",
+     "; start the server of the tokens, or check sasl.oauthbearer.token.endpoint.url of kafka.options in hourline.yaml"),
+    (None, "it does not answer, or closes each connection; start it, or check kafka.bootstrap and security.protocol of"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), AWAY)
+def test_a_kafka_that_is_away_has_refused_nothing(words: str | None, said: str) -> None:
+    reported = [KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")]
+    reported += [] if words is None else [KafkaError(KafkaError._TRANSPORT, words)]
+    error = broker_error(KafkaError(KafkaError._TRANSPORT), reported, "b:1", "list its topics", 10)
+    assert type(error) is KafkaAwayError
+    assert said in str(error), error
+
+
+def test_what_a_server_of_tokens_says_beside_its_error_is_not_shown() -> None:
+    words = 'Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client", "error_description": "not \\"this word\\""}'
+    reported = [KafkaError(KafkaError._AUTHENTICATION, words)]
+    error = broker_error(KafkaError(KafkaError._TRANSPORT), reported, "b:1", "list its topics", 10)
+    assert '{"error": "invalid_client"}' in str(error) and "this word" not in str(error)
+
+
+def test_a_refusal_in_unknown_words_is_a_refusal() -> None:
+    reported = [KafkaError(KafkaError._AUTHENTICATION, FRONT + "no entry")]
+    error = broker_error(KafkaError(KafkaError._TRANSPORT), reported, "b:1", "list its topics", 10)
+    assert type(error) is KafkaForbidsError and str(error).endswith("to list its topics: no entry")
 
 
 @pytest.mark.parametrize(
@@ -115,10 +137,18 @@ def test_a_broker_that_is_down_is_to_be_started_and_one_that_closes_connections_
 def test_a_missing_right_is_named(code: int, said: str) -> None:
     error = broker_error(KafkaError(code), [], "b:1", "read topic 'orders'", 10, "READ")
     assert type(error) is KafkaForbidsError
-    assert "does not allow this user to read topic 'orders'; it needs the right " in str(error) and said in str(error)
+    assert "does not allow this user to read topic 'orders'; the user needs the right " in str(error) and said in str(
+        error
+    )
 
 
 def test_a_client_that_does_not_take_its_options_has_not_asked_kafka() -> None:
     with pytest.raises(KafkaForbidsError) as refused, KeptAdmin("b:1", BROKEN).asking("list its topics", 1):
         pass
     assert str(refused.value).startswith("Kafka's client does not take its options: ssl.ca.location failed")
+    with (
+        pytest.raises(KafkaForbidsError) as refused,
+        KeptAdmin("b:1", {"reconnect.backoff.ms": "soon"}).asking("ask", 1),
+    ):
+        pass
+    assert str(refused.value).endswith('"reconnect.backoff.ms"; change kafka.options in hourline.yaml')

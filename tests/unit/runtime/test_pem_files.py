@@ -37,7 +37,7 @@ def test_files_that_fit_are_taken(authority: Authority) -> None:
     [
         (None, "a word", "is without password, and ssl.key.password is given"),
         ("a word", None, "has a password: set ssl.key.password"),
-        ("a word", "another", "is no PEM file with a key, or ssl.key.password is wrong"),
+        ("a word", "another", "is no PEM file with a key that ssl.key.password opens"),
         ("a word", "", "has a password: set ssl.key.password"),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_file_that_cannot_be_used_is_named(
         file.write_bytes(content)
     with pytest.raises(KafkaForbidsError) as refused:
         check_pem_files({**options_of(authority, authority.issue("shop")), option: str(file)})
-    why = "cannot be read (no such file or directory)" if content is None else "is no PEM file with a "
+    why = "cannot be read (no such file or directory)" if content is None else "is no PEM file with "
     assert str(refused.value).startswith(f"hourline.yaml: kafka.options: {option}: {file} {why}")
 
 

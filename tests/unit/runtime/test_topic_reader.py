@@ -30,7 +30,7 @@ def test_a_reader_that_is_stopped_reads_nothing() -> None:
 
 
 def test_client_options_that_kafka_does_not_take_are_named() -> None:
-    with pytest.raises(BrokerError, match=r"to read topic 'clicks': .*security\.protocol"):
+    with pytest.raises(BrokerError, match=r"Kafka's client does not take its options: .*security\.protocol"):
         TopicReader("127.0.0.1:1", "clicks", "its id", {"security.protocol": "telepathy"})
 
 

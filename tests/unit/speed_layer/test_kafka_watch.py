@@ -36,7 +36,7 @@ class Kafka(Observer):
         """What happens while Kafka answers, once."""
 
     @contextmanager
-    def admin(self, bootstrap: str, options: object, doing: str, seconds: float) -> Iterator[Any]:
+    def asking(self, doing: str, seconds: float) -> Iterator[Any]:
         yield SimpleNamespace(describe_topics=self.describe)
 
     def describe(self, topics: object, request_timeout: float) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Kafka(Observer):
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     kafka = Kafka()
-    monkeypatch.setattr("speed_layer.kafka.kafka_watch.admin", kafka.admin)
+    monkeypatch.setattr("speed_layer.kafka.kafka_watch.KeptAdmin", lambda bootstrap, options: kafka)
     monkeypatch.setattr("speed_layer.kafka.kafka_watch.note_absence", kafka.note)
     monkeypatch.setattr("speed_layer.kafka.kafka_watch._SECONDS_BETWEEN", 0.01)
     return kafka
