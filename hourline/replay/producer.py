@@ -62,7 +62,6 @@ def connect(
         try:
             producer.init_transactions(_DELIVERED_WITHIN_SECONDS)
         except KafkaException as error:
-            producer.poll(0)
             raise error_of(error.args[0], reported, bootstrap, topic, _DELIVERED_WITHIN_SECONDS) from error
     return producer
 

@@ -14,7 +14,7 @@ from hourline.replay.producer import Compression, connect, error_of
 from hourline.replay.transactions import Transactions
 from hourline_core.errors import UsageError
 from hourline_core.formats.files.record import Record, moment_of
-from hourline_core.runtime.kafka_admin import kafka_error_of
+from hourline_core.runtime.kafka_admin import FORBIDDEN, kafka_error_of
 
 _RECORDS_PER_POLL = 1000
 _SECONDS_PER_POLL = 1.0
@@ -80,7 +80,10 @@ def replay(
         sending.finish(commit=False)
         raise UsageError(f"{error}; {sending.deliveries.sent:,} records were sent before that") from None
     except (KafkaException, SystemError) as error:  # Kafka takes nothing of this producer any more.
-        raise error_of(kafka_error_of(error), [], bootstrap, topic, _POLL_SECONDS) from error
+        told = kafka_error_of(error)
+        if told.code() in FORBIDDEN or not sending.deliveries.failed:
+            raise error_of(told, [], bootstrap, topic, _POLL_SECONDS) from error
+        raise sending.deliveries.error(bootstrap, topic) from error
     if sending.deliveries.failed:
         raise sending.deliveries.error(bootstrap, topic)
     return Delivered(sending.deliveries.sent, interrupted)

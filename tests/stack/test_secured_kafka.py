@@ -1,5 +1,5 @@
-"""Hourline on a Kafka as companies run it: with TLS, with users of each kind, and with no more rights than it needs. What
-is wrong ends in one sentence that names the option or the right, and no secret is anywhere.
+"""Hourline on a Kafka as companies run it: with TLS, with users of each kind, and with no more rights than it needs. Each
+mistake ends in one sentence that names the option or the right, and no password is in a file or an argument.
 """
 
 import datetime
@@ -279,6 +279,10 @@ def test_each_right_that_a_command_lacks_is_named(secured: SecuredKafka, project
     secured.allow("writer", "describe", "topic", TOPIC)
     assert "the user needs the right READ on that topic" in refused("topics", "tail", TOPIC)
     assert "the right WRITE on that topic" in refused(*replay)
+    transactional = (*replay, "--transactional")
+    assert "the transactional ids that begin with `hourline-`" in refused(*transactional)
+    secured.allow("writer", "write", "transactional_id", "hourline-", prefixed=True)
+    assert "the right WRITE on that topic" in refused(*transactional)
     secured.allow("writer", "write", "topic", TOPIC)
     project.command(*replay)
     assert "the user needs the right CREATE on" in refused("topics", "create", "another")

@@ -56,9 +56,14 @@ class SecuredKafka:
         """The address of the tests."""
         return self.cluster.bootstrap
 
-    def allow(self, user: str, right: str, kind: str, name: str) -> None:
-        """Allow ``user`` an operation on a ``topic``, ``group``, ``transactional_id``, or the ``broker`` itself."""
-        self._ask("create_acls", self._acl(user, right, kind, name))
+    def allow(self, user: str, right: str, kind: str, name: str, prefixed: bool = False) -> None:
+        """Allow ``user`` an operation on a ``topic``, ``group`` or ``transactional_id``. ``prefixed``: on all whose names
+        begin so.
+        """
+        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+        allowed = AclPermissionType.ALLOW
+        acl = AclBinding(ResourceType[kind.upper()], name, pattern, f"User:{user}", "*", RIGHTS[right], allowed)
+        self._ask("create_acls", acl)
 
     def take_back(self, user: str) -> None:
         """Take all rights of ``user``."""
@@ -73,17 +78,6 @@ class SecuredKafka:
         )
         self._ask("delete_acls", everything)
 
-    def _acl(self, user: str, right: str, kind: str, name: str) -> AclBinding:
-        return AclBinding(
-            ResourceType[kind.upper()],
-            name,
-            ResourcePatternType.LITERAL,
-            f"User:{user}",
-            "*",
-            RIGHTS[right],
-            AclPermissionType.ALLOW,
-        )
-
     def _ask(self, request: str, acl: AclBinding | AclBindingFilter) -> None:
         admin = self.cluster.admin()
         for answer in getattr(admin, request)([acl], request_timeout=30).values():
@@ -92,8 +86,8 @@ class SecuredKafka:
 
 @contextmanager
 def secured_kafka(folder: Path, users: Sequence[str]) -> Iterator[SecuredKafka]:
-    """A Kafka of one node. ``users`` have PASSWORD by SCRAM and PLAIN, and SECRET by OAuth. Who has a certificate of its
-    authority is the user of its name.
+    """A Kafka of one node. ``users`` have PASSWORD by SCRAM and PLAIN, and SECRET by OAuth. A client with a
+    certificate of the authority is the user of that name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     authority = Authority(folder)

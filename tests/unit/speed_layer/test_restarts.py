@@ -1,12 +1,18 @@
 """Streams that ended because of Kafka are started again, and not for ever where that mends nothing."""
 
-from datetime import timedelta
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from hourline_core.errors import BrokerError, KafkaAwayError, KafkaForbidsError
-from speed_layer.recovery.restarts import MOST_FAILURES, OVER
+from hourline_core.runtime.kafka import Kafka
+from speed_layer.recovery.restarts import MOST_FAILURES, OVER, Restarts
+from tests.support.observed import Observed
 from tests.support.stubbed_streams import World
 
 
@@ -125,3 +131,19 @@ def test_other_errors_and_those_of_the_first_start_are_not_tried_again(world: Wo
     with pytest.raises(KafkaAwayError, match=r"no answer$"):
         world.run()
     assert world.lives == 2
+
+
+def test_a_kafka_that_was_away_for_long_may_refuse_when_it_comes_back() -> None:
+    now = datetime(2024, 4, 1, tzinfo=UTC)
+
+    def until_answer(stop: threading.Event) -> Iterator[BrokerError | None]:
+        nonlocal now
+        yield KafkaAwayError("no answer")
+        now += 3 * OVER
+        yield KafkaForbidsError("the server of the tokens is not there yet")
+        yield None
+
+    watch = SimpleNamespace(absences=0, until_answer=until_answer)
+    restarts = Restarts(cast(Any, watch), Kafka("kafka:9092"), Observed(), lambda: now)
+    watch.absences = 1
+    restarts.wait(KafkaAwayError("no answer"), threading.Event())
