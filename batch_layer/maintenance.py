@@ -35,6 +35,7 @@ from hourline_core.sql.database import open_database
 from hourline_core.sql.shared_snapshot import SharedSnapshot
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SAVED_FILES, count_compactable
+from hourline_core.storage.durable import sync_version
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import list_vacuumable
@@ -203,6 +204,7 @@ class Maintenance:
     def _with_checkpoint(self, maintenance: TableMaintenance) -> list[str]:
         if maintenance.done and not self.dry_run:
             maintenance.table.create_checkpoint()
+            sync_version(maintenance.table)
         return maintenance.line
 
     def _old_findings(self) -> tuple[int, str]:

@@ -19,14 +19,16 @@ from hourline_core.errors import ConflictError, TableError
 from hourline_core.ledger.coverage import Coverage
 from hourline_core.ledger.coverage_rows import COVERAGE_SCHEMA, BlockedHour, CoverageRow, CoveredHour, Promotion
 from hourline_core.ledger.layout import DRIFT_SCHEMA, QUALITY_SCHEMA, Layout
-from hourline_core.ledger.unfinished_publication import drop_unpublished
+from hourline_core.ledger.open_progress import sync_progress
+from hourline_core.ledger.unfinished_publication import drop_unpublished, leave_none_open
 from hourline_core.model import Project
 from hourline_core.model.decoding import decoding_of
 from hourline_core.model.hours import sql_timestamp
 from hourline_core.storage import commits
+from hourline_core.storage.commits import is_from_earlier_boot
 from hourline_core.storage.compaction import SAVED_FILES, SMALL_BYTES, compact, count_compactable
 from hourline_core.storage.creation import open_or_create
-from hourline_core.storage.opening import open_table
+from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import versions_of
 from hourline_core.storage.vacuum import vacuum
 from hourline_core.storage.version_retention import KEPT_HOURS, PUBLISHED
@@ -76,10 +78,15 @@ class Publication:
     """
 
     def __init__(self, project: Project) -> None:
-        self._layout = Layout.of(project)
+        self._project, self._layout = project, Layout.of(project)
         self._coverage = self._open(
             self._layout.coverage, "coverage", COVERAGE_SCHEMA, "which version of final counts, and up to which cutoff"
         )
+        made = (self._layout.drift, self._layout.quality)
+        if is_from_earlier_boot(self._coverage) and all(exists(uri, self._layout.storage_options) for uri in made):
+            # A publication that was lost with the power may have been seen: its number is not given again.
+            leave_none_open(self._layout, self._coverage)
+            commits.fence(self._coverage)
         self._covered = Coverage.at(self._coverage)
         self.number = self._coverage.version() + 1
         """The version of coverage that this publication will be."""
@@ -98,6 +105,7 @@ class Publication:
         publication. ``cost`` (events × metrics, seconds) is kept with the commit, for the estimate of a backfill.
         Raises ConflictError; then readers keep what they had.
         """
+        sync_progress(self._project, {of.aggregation.source.name: of.aggregation.source for of in metrics}.values())
         final = {item.aggregation.metric.name: self._open_final(item.aggregation) for item in metrics}
         drift = self._open(
             self._layout.drift, "drift", DRIFT_SCHEMA, "by how much each recomputed hour changed, and why"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hourline_core.ledger.power_cut import mend_after_power_cut
 from hourline_core.model import Project, load_project
 from serving_layer.at_least.form import WAIT_SECONDS, AtLeast
 from serving_layer.connection import Connection
@@ -32,6 +33,7 @@ def connect(
     """
     if not isinstance(project, Project):
         project = load_project(Path(project), workspace=Path(workspace) if workspace else None)
+    mend_after_power_cut(project)
     connection = Connection(project, strict=strict, as_of=as_of, degraded=degraded, since=since)
     if at_least is not None:
         try:

@@ -24,6 +24,7 @@ from hourline_core.formats.arrow_types import arrow_type
 from hourline_core.ledger.decode_records import needs_no_spark
 from hourline_core.ledger.decodings import ArchiveDecodings
 from hourline_core.ledger.layout import DECODED_SCHEMA, Layout, stored_names
+from hourline_core.ledger.open_progress import sync_progress
 from hourline_core.ledger.progress import BYTES_WRITER, Progress
 from hourline_core.ledger.read_again import count_rejected_ahead
 from hourline_core.model import Project, Source
@@ -68,6 +69,7 @@ def decode_anew(
     chunks = decoding.list_chunks(up_to)
     for number, chunk in enumerate(chunks, start=1):
         with turn():
+            sync_progress(project, [source])
             rows = decoding.extend(chunk)
         if rows is not None:
             on_chunk(rows, number, len(chunks))

@@ -102,12 +102,16 @@ def load(folder: Path, workspace: Path | None, *, makes_workspace: bool = False)
     """The project in ``folder``. A command that ``makes_workspace`` makes its folder ``logs`` first, for what libraries
     write beside Python. Raises DeclarationError, UsageError.
     """
+    from hourline.cli.output import note
+    from hourline_core.ledger.power_cut import mend_after_power_cut
     from hourline_core.model import load_project
 
     project = load_project(folder, workspace=workspace)
     if makes_workspace:
         with suppress(OSError):  # The next file that is made there says why.
             (project.workspace / "logs").mkdir(parents=True, exist_ok=True)
+    for lost in mend_after_power_cut(project):
+        note(f"lost with the power, before it was finished: {lost}")
     return _note_loaded(project)
 
 

@@ -1,10 +1,13 @@
 """Opens the progress of a source, which is read before all other tables."""
 
+from collections.abc import Iterable
+
 from hourline_core.errors import TableError
 from hourline_core.ledger.damage import OnDamage
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.model import Project, Source
+from hourline_core.storage.durable import sync_all, sync_version
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import exists, open_table, readable_versions
 
@@ -33,6 +36,18 @@ def open_progress(project: Project, source: Source, opened: OpenTables, on_damag
         progress = Progress(table)
         return progress if is_begun(layout, source, progress) else None
     return Progress(next(readable_versions(uri, layout.storage_options)))
+
+
+def sync_progress(project: Project, sources: Iterable[Source]) -> None:
+    """Write to disk what the speed layer has finished of ``sources``, before another table depends on it. The speed
+    layer does so after each commit, unless `speed.fsync` is off. Raises TableError.
+    """
+    if not project.settings.speed.fsync:
+        sync_all()
+        return
+    for source in sources:
+        if progress := find_progress(project, source):
+            sync_version(progress.table)
 
 
 def is_begun(layout: Layout, source: Source, progress: Progress) -> bool:

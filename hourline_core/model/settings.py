@@ -118,6 +118,12 @@ class SpeedSettings(Declaration):
     trigger: Duration = timedelta(0)
     """The minimum time between the starts of two micro-batches. With `0s`, each starts when the last one has ended."""
 
+    fsync: bool = True
+    """Whether a micro-batch is written to disk before it is finished, so that it survives the loss of power. If not,
+    the operating system does so when it likes. After a power cut, the micro-batches that are lost are read again from
+    Kafka, which must still have their records. Publications are on disk in any case.
+    """
+
 
 class BatchSettings(Declaration):
     """The size of batch jobs, and how long old versions are kept."""

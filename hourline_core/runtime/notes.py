@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hourline_core.runtime.disk import sync
+
 
 def note_file(workspace: Path, name: str) -> Path:
     """The file of the note ``name``."""
@@ -17,12 +19,14 @@ def note_file(workspace: Path, name: str) -> Path:
 
 def write_note(file: Path, said: Mapping[str, object]) -> None:
     """Write a note in one step, over the one before. It has the ``pid`` of this process, unless ``said`` has another.
-    Raises OSError.
+    After a power cut, it is this one or the one before. Raises OSError.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.partial")
     partial.write_text(json.dumps({"pid": os.getpid(), **said}), encoding="utf-8")
+    sync(partial)
     partial.replace(file)
+    sync(file.parent)
 
 
 def read_note(file: Path) -> dict[str, Any] | None:

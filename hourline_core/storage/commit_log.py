@@ -8,10 +8,12 @@ So each commit is compared with what its own first line (commitInfo) says that i
 
 import json
 from collections import Counter
+from typing import Any
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem
 
-_LOG = "_delta_log"
+LOG = "_delta_log"
+"""The folder of the log, below the table."""
 
 Stamp = tuple[int | None, int | None]
 """When a file was written (nanoseconds), and its size."""
@@ -20,6 +22,8 @@ TRANSACTIONS = "transactions"
 """The key, in the commitInfo of Hourline's commits, of the number of application transactions in the commit."""
 WIDENED = "widened"
 """The key in the commitInfo of a commit that changes the table's columns."""
+BOOT = "boot"
+"""The key in the commitInfo of Hourline's commits of the start of the machine that made it. See ``this_boot``."""
 
 
 def incomplete_commit(files: FileSystem, version: int, whole: dict[str, Stamp] | None = None) -> str | None:
@@ -36,11 +40,11 @@ def incomplete_commit(files: FileSystem, version: int, whole: dict[str, Stamp] |
             continue
         try:
             with files.open_input_stream(name) as commit:
-                if not _is_whole(commit.read()):
+                if not is_whole_commit(commit.read()):
                     return name
         except FileNotFoundError:
             # Another process may have written a checkpoint meanwhile, and deleted the commits before it.
-            if f"{_LOG}/{_listed_checkpoint(files, version):020}.json" < name:
+            if f"{LOG}/{_listed_checkpoint(files, version):020}.json" < name:
                 return name
     if whole is not None:
         whole.clear()
@@ -50,7 +54,7 @@ def incomplete_commit(files: FileSystem, version: int, whole: dict[str, Stamp] |
 
 def commit_file(version: int) -> str:
     """The path, below the table, of the file of one commit."""
-    return f"{_LOG}/{version:020}.json"
+    return f"{LOG}/{version:020}.json"
 
 
 def newest_commit(files: FileSystem) -> int:
@@ -69,13 +73,22 @@ def _stamp(file: FileInfo) -> Stamp:
     return file.mtime_ns, file.size
 
 
-def _is_whole(commit: bytes) -> bool:
+def info_of(commit: bytes) -> dict[str, Any] | None:
+    """The commitInfo of a commit. None: it is not there, or cut off."""
+    told = next((line for line in commit.splitlines() if line.startswith(b'{"commitInfo"')), None)
+    try:
+        info: dict[str, Any] = json.loads(told or b"")["commitInfo"]
+    except ValueError:
+        return None
+    return info
+
+
+def is_whole_commit(commit: bytes) -> bool:
+    """Whether a commit has all that its first line says that it did."""
     lines = [line for line in commit.splitlines() if line]
     kinds = Counter(line[2:].partition(b'"')[0].decode("ascii", "replace") for line in lines)
-    told = next((line for line in lines if line.startswith(b'{"commitInfo"')), None)
-    try:
-        info = json.loads(told or b"")["commitInfo"]
-    except ValueError:  # it is not there, or cut off
+    info = info_of(commit)
+    if info is None:
         return False
     counted = info.get("operationMetrics", {})
     # By the names that delta-rs gives them; RESTORE has its own.
@@ -91,7 +104,7 @@ def _is_whole(commit: bytes) -> bool:
 def _last_checkpoint(files: FileSystem, version: int) -> int:
     """The version of a checkpoint at or below ``version``, if possible the last one. -1: there is none."""
     try:
-        with files.open_input_stream(f"{_LOG}/_last_checkpoint") as hint:
+        with files.open_input_stream(f"{LOG}/_last_checkpoint") as hint:
             newest = int(json.loads(hint.read())["version"])
     except (FileNotFoundError, ValueError, KeyError):
         return _listed_checkpoint(files, version)
@@ -105,7 +118,7 @@ def _listed_checkpoint(files: FileSystem, version: int) -> int:
 
 
 def _list(files: FileSystem) -> list[str]:
-    return [name for entry in files.get_file_info(FileSelector(_LOG)) if (name := entry.base_name)[:20].isdigit()]
+    return [name for entry in files.get_file_info(FileSelector(LOG)) if (name := entry.base_name)[:20].isdigit()]
 
 
 def _number(name: str) -> int:

@@ -20,13 +20,15 @@ from deltalake.exceptions import CommitFailedError
 
 from hourline_core.errors import ConflictError
 from hourline_core.runtime import failpoints
-from hourline_core.storage.commit_log import TRANSACTIONS
+from hourline_core.runtime.boot import this_boot
+from hourline_core.storage.commit_log import BOOT, TRANSACTIONS
+from hourline_core.storage.durable import sync_commits
 from hourline_core.storage.seen_versions import NO_VERSIONS, transactions
 from hourline_core.storage.statistics import ROWS_IN_GROUP, writer_properties
 
 LOG_KEPT = PostCommitHookProperties(cleanup_expired_logs=False)
-"""For frequent commits: in a long log, looking for expired files takes longer than the commit itself. Maintenance
-looks for them.
+"""A commit deletes no old ones: the checkpoint that replaces them may not be on disk yet. And in a long log, looking
+for them takes longer than the commit itself. See ``clean_up_log``.
 """
 
 
@@ -40,6 +42,7 @@ def fence(table: DeltaTable) -> None:
             pa.schema(table.schema().to_arrow()).empty_table(),
             mode="append",
             commit_properties=commit_properties({"fenced": "a start"}),
+            post_commithook_properties=LOG_KEPT,
         )
 
 
@@ -91,6 +94,7 @@ def overwrite(
             predicate=predicate,
             commit_properties=properties,
             writer_properties=writer_properties(rows.schema, ROWS_IN_GROUP),
+            post_commithook_properties=LOG_KEPT,
         )
 
 
@@ -105,6 +109,7 @@ def delete(
             predicate,
             writer_properties=writer_properties(pa.schema(table.schema().to_arrow())),
             commit_properties=commit_properties(metadata, transactions(seen)),
+            post_commithook_properties=LOG_KEPT,
         )
 
 
@@ -114,10 +119,24 @@ def restore(table: DeltaTable, version: int, metadata: Mapping[str, Any]) -> Non
         table.restore(version, commit_properties=commit_properties(metadata))
 
 
+def clean_up_log(table: DeltaTable) -> None:
+    """Delete the commits that are older than the table's ``logRetentionDuration``, and that its last checkpoint
+    replaces.
+    """
+    table.cleanup_metadata()
+
+
+def is_from_earlier_boot(table: DeltaTable) -> bool:
+    """Whether the machine has started since the last commit: what came after it may be lost."""
+    return table.history(1)[0].get(f"hourline.{BOOT}") not in (None, this_boot())
+
+
 @contextmanager
 def durable_step(name: str, table: DeltaTable) -> Iterator[None]:
-    """One durable step: a commit to ``table`` within the block, with a failpoint on either side."""
-    place = f"{name} {table.metadata().name}"
+    """One durable step: a commit to ``table`` within the block, which is on disk at the end of the block. It has a
+    failpoint on either side.
+    """
+    place, before = f"{name} {table.metadata().name}", table.version()
     failpoints.visit(f"before {place}")
     try:
         yield
@@ -126,6 +145,7 @@ def durable_step(name: str, table: DeltaTable) -> Iterator[None]:
             f"another process has written to the table at {table.table_uri} since version {table.version()}; "
             "this one stops and changes nothing"
         ) from None
+    sync_commits(table, before)
     failpoints.visit(f"after {place}")
 
 
@@ -133,7 +153,7 @@ def commit_properties(metadata: Mapping[str, Any], recorded: Sequence[Transactio
     """Properties for a commit on the version that the handle is open at, with ``metadata`` and application
     transactions.
     """
-    told = {**metadata, TRANSACTIONS: len(recorded)} if recorded else metadata
+    told = {**metadata, BOOT: this_boot(), **({TRANSACTIONS: len(recorded)} if recorded else {})}
     return CommitProperties(
         custom_metadata={f"hourline.{key}": str(value) for key, value in told.items()},
         max_commit_retries=0,

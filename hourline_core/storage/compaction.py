@@ -62,7 +62,7 @@ def compact(table: DeltaTable, by: str = "sequence", below: int = _FILE_BYTES, b
                 predicate=predicate,
                 commit_properties=properties,
                 writer_properties=writer_properties(rows.schema, _EVENTS_IN_GROUP if is_archive else ROWS_IN_GROUP),
-                post_commithook_properties=LOG_KEPT if below < _FILE_BYTES else None,
+                post_commithook_properties=LOG_KEPT,
             )
 
 

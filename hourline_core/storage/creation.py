@@ -9,8 +9,9 @@ from deltalake.exceptions import DeltaError
 from hourline_core.errors import TableError
 from hourline_core.runtime import failpoints
 from hourline_core.storage.commit_log import WIDENED
-from hourline_core.storage.commits import commit_properties, durable_step
+from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step
 from hourline_core.storage.data_files import place_of
+from hourline_core.storage.durable import sync_creation
 from hourline_core.storage.nullable_schema import nullable_type
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.table_format import FORMAT, PLACE
@@ -40,6 +41,7 @@ def open_or_create(
                 name=kind,
                 description=description,
                 configuration={**configuration, **FORMAT, PLACE: place_of(uri, kind)},
+                commit_properties=commit_properties({}),
                 storage_options=dict(storage_options),
                 raise_if_key_not_exists=False,  # Hourline's own properties
             )
@@ -47,6 +49,7 @@ def open_or_create(
             # Another process may have created it meanwhile. Then it is opened as it is.
             if not exists(uri, storage_options):
                 raise
+        sync_creation(open_table(uri, storage_options))
         failpoints.visit(f"after create {kind}")
     table = open_table(uri, storage_options)
     # A table cannot have two columns whose names differ only in case.
@@ -88,6 +91,7 @@ def _replace_columns(table: DeltaTable, schema: pa.Schema) -> None:
             mode="overwrite",
             schema_mode="overwrite",
             commit_properties=commit_properties({WIDENED: "columns"}),
+            post_commithook_properties=LOG_KEPT,
         )
 
 
@@ -104,4 +108,5 @@ def add_columns(table: DeltaTable, schema: pa.Schema) -> None:
                 mode="append",
                 schema_mode="merge",
                 commit_properties=commit_properties({WIDENED: "columns"}),
+                post_commithook_properties=LOG_KEPT,
             )

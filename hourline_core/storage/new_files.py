@@ -22,6 +22,7 @@ from hourline_core.errors import TableError
 from hourline_core.runtime import failpoints
 from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step
 from hourline_core.storage.data_files import file_system
+from hourline_core.storage.durable import sync_files
 from hourline_core.storage.statistics import columns_with_range, leaves
 
 _SAMPLE = 1000
@@ -149,13 +150,14 @@ def _commit(
     added = [AddAction(file.path, file.size, {}, now, True, file.statistics) for file in files]
     recorded = [Transaction(writer, sequence) for writer in writers]
     following = table.version() + 1
+    sync_files(table, [file.path for file in files])
     with durable_step(step, table):
         table.create_write_transaction(
             [*added, *(RemoveAction(path, True, now) for path in removed)],
             "append" if schema is None else "overwrite",
             table.schema() if schema is None else schema,
             commit_properties=commit_properties(metadata, recorded),
-            post_commithook_properties=LOG_KEPT if step == "append" else None,
+            post_commithook_properties=LOG_KEPT,
         )
         # delta-rs leaves the handle at the version before. A commit of another process must still be noticed.
         table.load_as_version(following)

@@ -11,7 +11,7 @@ from hourline_core.storage.data_files import BACKUP, name_of
 NO_VERSIONS: Mapping[str, int] = MappingProxyType({})
 """No versions of other tables."""
 
-_SEEN = "hourline-seen "
+SEEN = "hourline-seen "
 """Followed by a table's name, the application id under which a commit to another table records the version of that
 table.
 """
@@ -29,7 +29,7 @@ def require_seen(table: DeltaTable, by: DeltaTable) -> None:
 
 def seen_version(name: str, by: DeltaTable) -> int | None:
     """The version of the table ``name`` that a commit to ``by`` last recorded. None: none did."""
-    version: int | None = by.transaction_version(_SEEN + name)
+    version: int | None = by.transaction_version(SEEN + name)
     return version
 
 
@@ -46,4 +46,4 @@ def refuse_older(uri: str, version: int | None, by: DeltaTable, name: str) -> No
 
 def transactions(versions: Mapping[str, int]) -> list[Transaction]:
     """The application transactions by which a commit records ``versions``, by name, of other tables."""
-    return [Transaction(_SEEN + name, version) for name, version in versions.items()]
+    return [Transaction(SEEN + name, version) for name, version in versions.items()]

@@ -8,7 +8,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow.fs import FileInfo, FileType
 
 from hourline_core.errors import TableError, first_line
-from hourline_core.storage.commits import commit_properties, durable_step
+from hourline_core.storage.commits import LOG_KEPT, commit_properties, durable_step
 from hourline_core.storage.data_files import file_system
 
 
@@ -27,6 +27,7 @@ def vacuum(table: DeltaTable, kept_hours: int, kept_versions: Collection[int] = 
             full=True,
             keep_versions=sorted(kept_versions) or None,
             commit_properties=commit_properties({"vacuumed": f"{kept_hours} h"}),
+            post_commithook_properties=LOG_KEPT,
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from hourline_core.ledger.coverage import DeclarationCoverage, read_coverage
+from hourline_core.ledger.coverage import Coverage, DeclarationCoverage, open_coverage
 from hourline_core.ledger.layout import Layout
 from hourline_core.ledger.progress import Progress
 from hourline_core.ledger.snapshot import take_snapshot
@@ -19,6 +19,8 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SMALL_BYTES, compact
+from hourline_core.storage.durable import sync_version
+from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.table_maintenance import TableMaintenance
 from hourline_core.storage.vacuum import vacuum
@@ -59,7 +61,7 @@ def maintain_source(
     """Compact progress, prune, compact and vacuum the tables of one source. ``clock`` (UTC) says which progress is old.
     Raises ConflictError when another process writes to them.
     """
-    coverage = read_coverage(project)
+    coverage = _read_durable_coverage(project)
     for older, newer in source_tables.changing():
         covered = coverage.of(newer.metric.name, newer.declaration)
         if covered.is_promoted(source_tables.complete_from[newer.name]):
@@ -71,6 +73,7 @@ def maintain_source(
     for table in source_tables.tables:
         compact(table, below_rows=_MERGED_ROWS)
         vacuum(table, kept_hours)
+        commits.clean_up_log(table)
 
 
 def maintain_stopped(
@@ -90,7 +93,7 @@ def maintain_stopped(
     layout, snapshot = Layout.of(project), take_snapshot(project)
     if source.name not in snapshot.progress:
         return []
-    coverage = read_coverage(project)
+    coverage = _read_durable_coverage(project)
     addresses: dict[str, DeclarationCoverage | None] = dict.fromkeys(
         f"{kind}/{source.name}" for kind in ("events", "rejected", "progress")
     )
@@ -111,8 +114,19 @@ def maintain_stopped(
             maintenance.done += [f"{less:,} rows compacted into later ones"] if less else []
         maintenance.compact("sequence")
         maintenance.vacuum(kept_hours)
+        if not dry_run:
+            commits.clean_up_log(maintenance.table)
         lines += maintenance.line
     return lines
+
+
+def _read_durable_coverage(project: Project) -> Coverage:
+    """The newest coverage, on disk. What is deleted because of it must not be missing after a power cut."""
+    with OpenTables(project.settings.storage_options) as opened:
+        table = open_coverage(project, opened)
+        if table is not None:
+            sync_version(table)
+        return Coverage.at(table)
 
 
 def _asked_again(project: Project, kept_hours: int) -> timedelta:

@@ -36,13 +36,20 @@ from hourline_core.model import Source, to_stored
 from hourline_core.model.decoding import Decoding, decoding_of
 from hourline_core.model.hours import Clock, wall_clock
 from hourline_core.storage import commits
+from hourline_core.storage.commits import is_from_earlier_boot
 from hourline_core.storage.creation import open_or_create
+from hourline_core.storage.durable import sync_version
 from hourline_core.storage.new_files import NewFile, append_files, delete_files
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.seen_versions import require_seen, versions_of
 from hourline_core.storage.version_retention import STREAMED
 from speed_layer.intake.part import Part
 from speed_layer.recovery.reprocessing import drop_reprocessed
+
+_SKIPPED_AFTER_POWER_CUT = 1_000_000
+"""The number of sequences that are left out after a start of the machine. A micro-batch that was lost with the power
+may have been seen before it was on disk: by a client that has the token of its answer, or by a sink.
+"""
 
 
 @dataclass
@@ -71,6 +78,8 @@ class SourceTables:
     """How the records of its micro-batches become events."""
     stored_names: Mapping[str, str]
     """The names in the archive of the fields that have another one there."""
+    inputs: Sequence[DeltaTable] = ()
+    """The progress of the inputs of a derived source, at the versions up to which they are read."""
 
     @property
     def tables(self) -> list[DeltaTable]:
@@ -116,9 +125,11 @@ class SourceTables:
 
     def finish(self, *rows: ProgressRow) -> None:
         """Commit progress (a row for each topic), which finishes the micro-batch and records the versions of its
-        tables.
+        tables, and of the progress of its inputs.
         """
-        self.progress.finish(rows, versions_of(self._written))
+        for table in self.inputs:
+            sync_version(table)
+        self.progress.finish(rows, versions_of([*self._written, *self.inputs]))
 
     def finish_clock(self, sequence: int, clock: SourceClock, moment: datetime) -> None:
         """Commit a clock that has gone on between two micro-batches, as a row of progress that reads nothing, at
@@ -190,6 +201,7 @@ def open_source_tables(
             f"finished micro-batches of {source.name}",
         )
     )
+    restarted = is_from_earlier_boot(progress.table)
     fields = _with_own_columns(layout, source, fields, progress)
     events_schema = pa.schema([*EVENT_SCHEMA, *fields])
     events = _open_events(layout, source, events_schema, progress)
@@ -219,7 +231,7 @@ def open_source_tables(
     others = [*([] if quarantine is None else [quarantine]), *provisional.values()]
     for table in (events, rejected, *others):
         require_seen(table, progress.table)
-    first = clear_unfinished(progress, events, rejected, others)
+    first = clear_unfinished(progress, events, rejected, others) + (_SKIPPED_AFTER_POWER_CUT if restarted else 0)
     decoding = decoding_of(source)
     note_decoding(events, decoding, first, clock())
     last = progress.last_row()
@@ -242,7 +254,7 @@ def open_source_tables(
         decoding,
         stored_names(source, archived.names),
     )
-    if last and complete_from.keys() != known.keys():
+    if last and (restarted or complete_from.keys() != known.keys()):
         tables.note_metrics(last, clock())
     return tables
 

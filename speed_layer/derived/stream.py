@@ -85,6 +85,7 @@ class DerivedStream(ThreadStream):
         super().__init__(spark, reader.source_tables, "derive")
         self._project, self._derivation = project, derivation
         self._inputs = inputs = derivation.inputs
+        self._tables.inputs = list({one.topic_id: one.progress.table for one in inputs}.values())
         self._reader, self._committer, self._on_finished, self._clock = reader, committer, on_finished, clock
         self._feeds = feeds
         self._origin = Origin({one.source.name: one.topic_id for one in inputs})
