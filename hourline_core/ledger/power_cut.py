@@ -5,6 +5,7 @@ last whole commit, and each progress to the last row whose tables are there. The
 records again.
 """
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,8 +40,10 @@ def mend_after_power_cut(project: Project) -> list[str]:
 
 
 def _is_known(workspace: Path) -> bool:
-    """Whether this is no new start of the machine, or nothing was ever written here."""
-    if this_boot() is None or not workspace.exists():
+    """Whether this is no new start of the machine, or nothing can be mended: there is no workspace that this user may
+    write to.
+    """
+    if this_boot() is None or not os.access(workspace, os.W_OK):
         return True
     said = read_note(note_file(workspace, _NOTE))
     return said is not None and said.get("boot") == this_boot()
