@@ -14,8 +14,8 @@ from xdist.remote import Producer
 from tests.support import leftovers
 from tests.support.scheduling import StackFirst, yield_to_others
 
-# A busy machine is no failure.
-settings.register_profile("hourline", deadline=None)
+# A busy machine is no failure. Half of the examples that Hypothesis draws by itself, other ones each time.
+settings.register_profile("hourline", deadline=None, max_examples=50)
 settings.register_profile("long", deadline=None, max_examples=1000)
 # Broken on purpose (mutants.py): look longer, and do not look for the shortest story.
 settings.register_profile("mutants", deadline=None, phases=[Phase.generate], print_blob=False)

@@ -29,6 +29,7 @@ from hourline_core.model.scratch_columns import (
     VALUE,
 )
 from hourline_core.validation.validator import Validator, is_validated_natively
+from tests.support.examples import examples
 from tests.support.validated_sources import EPOCH, NOW, RECORDS, SOURCES, as_table, record_tables
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*(Z|[+-]\d\d:\d\d)?", re.ASCII)
@@ -41,7 +42,7 @@ _WANT = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @pytest.mark.parametrize("name", SOURCES)
 @given(data=st.data())
 def test_a_record_is_decided_as_plain_python_decides(name: str, data: st.DataObject) -> None:
