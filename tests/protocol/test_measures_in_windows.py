@@ -86,13 +86,12 @@ FILES = {"metrics/loads.yaml": METRIC, "measures/spread.py": SPREAD, "folds/trai
 WINDOWS = [
     DECLARED[2],  # the last 24 hours, at each hour
     DECLARED[5],  # days of New York
-    WITH_PANES[1],  # 7m
     WITH_PANES[2],  # 90 minutes, every 20
     Sessions(timedelta(minutes=45), timedelta(hours=3)),
     # What these have, the others have, too.
     *(
         pytest.param(one, marks=pytest.mark.long)
-        for one in (DECLARED[0], WITH_PANES[0], Sessions(timedelta(minutes=30)))
+        for one in (DECLARED[0], *WITH_PANES[:2], Sessions(timedelta(minutes=30)))
     ),
 ]
 HOURS = st.integers(220, 250)  # the clocks of New York change in hour 223

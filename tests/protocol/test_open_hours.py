@@ -164,7 +164,8 @@ def test_a_problem_is_named_without_options_for_open_hours(
         assert sentence == "give --problem alone: it names its hours and metrics"
 
 
-@pytest.mark.parametrize("backfill", [backfill_day, backfill_month])
+# In CI, tests/stack/test_airflow_backfill.py backfills a month with open hours.
+@pytest.mark.parametrize("backfill", [backfill_day, pytest.param(backfill_month, marks=pytest.mark.long)])
 def test_airflows_backfill_recomputes_the_closed_hours_of_its_partition_and_names_the_open_ones(
     site: Visits,
     monkeypatch: pytest.MonkeyPatch,

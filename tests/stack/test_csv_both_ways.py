@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.project_files import write_project
 from tests.support.stack_project import StackProject
 
@@ -44,6 +46,8 @@ ROWS = [
 EVENTS = [("", -3), ("1.1", 2), ("1.10", 1), ("12345678.9", None), ("TRUE", 4)]
 
 
+# In CI, test_files_of_records.py imports and replays a CSV, and tests/unit/formats/test_csv_oracle.py compares each cell.
+@pytest.mark.long
 def test_a_csv_file_is_the_same_events_and_reasons_when_imported_and_when_replayed(kafka: str, tmp_path: Path) -> None:
     project = StackProject(write_project(tmp_path / "project", FILES), kafka, {})
     file = tmp_path / "history.csv"
