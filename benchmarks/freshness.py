@@ -12,12 +12,12 @@ hours.
 
 The peer is the smallest program that does the same: a loop of confluent-kafka, Arrow and delta-rs
 (`peers/consumer_loop.py`). Arrow reads JSON and groups without a conversion to Polars. The peer appends events and
-tiles at the interval of Hourline's commits just before, with the same table properties and equally frequent compaction. It
-does not force files to disk, as Hourline does since 0163. `delta_scan` adds its tiles up. The peer has no validation, no
-recovery and no exactly-once delivery. It only collects events until its commit, so an event waits for half an interval
-on average. With Hourline, an event waits for the rest of the current micro-batch, half of one on average, and then for
-its own, a whole one. At the end, both must have the correct count for each hour and shop, computed by plain Python over
-all events.
+tiles at the interval of Hourline's commits just before, with the same table properties and equally frequent compaction.
+It does not force files to disk, as Hourline does since 0163. `delta_scan` adds its tiles up. The peer has no
+validation, no recovery and no exactly-once delivery. It only collects events until its commit, so an event waits for
+half an interval on average. With Hourline, an event waits for the rest of the current micro-batch, half of one on
+average, and then for its own, a whole one. At the end, both must have the correct count for each hour and shop,
+computed by plain Python over all events.
 """
 
 import multiprocessing

@@ -62,10 +62,11 @@ def _mend(project: Project) -> list[str]:
     root = Path(Layout.of(project).root)
     tables = {str(log.parent.relative_to(root)): log.parent for log in sorted(root.glob("**/_delta_log"))}
     lost = {name: len(drop_torn_commits(folder)) for name, folder in tables.items()}
-    # Without `speed.fsync`, the commits of one table may outlive those of another.
+    # Without `speed.fsync`, a commit of progress may outlive those that it depends on.
     while ahead := [
         name
         for name, folder in tables.items()
+        if name.startswith("progress/")
         if any(newest_version(root / of) < version for of, version in newest_dependencies(folder).items())
         if drop_last_commit(folder)
     ]:

@@ -10,8 +10,6 @@ the machine started. Each start of a writer makes a commit of its own.
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -26,6 +24,8 @@ from hourline_core.storage.seen_versions import SEEN
 
 _CHECKPOINT = ".checkpoint.parquet"
 _HINT = "_last_checkpoint"
+_WRITTEN_BACK_SECONDS = 120
+"""An operating system writes all files within this time, whether they are synced or not. Linux takes 35 s."""
 
 _Actions = dict[str, dict[str, Any]]
 
@@ -34,40 +34,31 @@ def drop_torn_commits(folder: Path) -> list[int]:
     """Drop what a power cut has torn of the table in ``folder``, and return the versions that are gone. The caller is
     its only writer. Raises OSError.
     """
-    entries = dict(_entries(folder))
-    checkpoints = {int(file.name[:20]): file for file in (folder / LOG).glob(f"*{_CHECKPOINT}")}
-    # One is written after its entry, and names the same files.
-    whole = {at for at, file in checkpoints.items() if _actions(entries.get(at, b"")) and _is_readable(file)}
-    last = _last_whole(folder, entries, max(whole, default=-1))
-    torn = sorted(version for version in entries if version > last)
-    torn_checkpoints = sorted(checkpoints.keys() - whole)
-    if not (torn or torn_checkpoints or _hint(folder) not in (None, *whole)):
+    entries, checkpoints = _versions(folder, ".json"), _versions(folder, _CHECKPOINT)
+    # A checkpoint is written after its entry, and names the same files.
+    begun = next(
+        (at for at in reversed(checkpoints) if _actions(folder, at) and _is_readable(_checkpoint(folder, at))), -1
+    )
+    last = _last_whole(folder, begun)
+    torn = [version for version in entries if version > last]
+    torn_checkpoints = [version for version in checkpoints if version > begun]
+    if not (torn or torn_checkpoints or _hint(folder) not in (None, *checkpoints)):
         return []
     is_creation = torn == [0] and not any(folder.glob("*.parquet"))
-    if not (is_creation or _is_from_before(entries.get(last))):
+    if not (is_creation or _is_from_before(folder, last)):
         return []
     _drop(folder, torn, torn_checkpoints)
     return torn
 
 
-def _hint(folder: Path) -> int | None:
-    """The version that Delta's hint names as the last checkpoint. -1: the hint is cut off. None: there is none."""
-    try:
-        return int(json.loads((folder / LOG / _HINT).read_bytes())["version"])
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        return -1
-
-
 def newest_dependencies(folder: Path) -> dict[str, int]:
     """The versions of other tables, by name, that the table in ``folder`` depends on, as its last commit that records
-    some says. Empty: no commit since the last checkpoint does.
+    some says. Empty: none does.
     """
-    for _, entry in sorted(_entries(folder), reverse=True):
-        if _actions(entry) is None:
-            continue
-        recorded = [json.loads(line)["txn"] for line in entry.splitlines() if line.startswith(b'{"txn"')]
+    for version in reversed(_versions(folder, ".json")):
+        recorded = [
+            json.loads(line)["txn"] for line in _read(folder, version).splitlines() if line.startswith(b'{"txn"')
+        ]
         seen = {of["appId"].removeprefix(SEEN): of["version"] for of in recorded if of["appId"].startswith(SEEN)}
         if seen:
             return seen
@@ -76,16 +67,15 @@ def newest_dependencies(folder: Path) -> dict[str, int]:
 
 def newest_version(folder: Path) -> int:
     """The version that the table in ``folder`` is at. -1: there is none."""
-    return max((version for version, _ in _entries(folder)), default=-1)
+    return max(_versions(folder, ".json"), default=-1)
 
 
 def drop_last_commit(folder: Path) -> bool:
     """Drop the last commit of the table in ``folder``, which depends on one that is lost. Returns whether it could be
     lost by a power cut, else nothing is dropped. Raises OSError.
     """
-    entries = dict(_entries(folder))
-    last = max(entries)
-    if not _is_from_before(entries.get(last - 1)):
+    last = newest_version(folder)
+    if not _is_from_before(folder, last - 1):
         return False
     _drop(folder, [last], [last])
     return True
@@ -96,39 +86,50 @@ def _drop(folder: Path, versions: list[int], checkpoints: list[int]) -> None:
     log = folder / LOG
     (log / _HINT).unlink(missing_ok=True)
     for version in checkpoints:
-        (log / f"{version:020}{_CHECKPOINT}").unlink(missing_ok=True)
+        _checkpoint(folder, version).unlink(missing_ok=True)
     for version in sorted(versions, reverse=True):
         (folder / commit_file(version)).unlink()
     sync(log)
 
 
-def _entries(folder: Path) -> Iterator[tuple[int, bytes]]:
-    """The versions of the entries in the log, and their content."""
-    with suppress(FileNotFoundError):
-        for file in os.scandir(folder / LOG):
-            if file.name.endswith(".json") and file.name[:20].isdigit():
-                yield int(file.name[:20]), Path(file.path).read_bytes()
+def _versions(folder: Path, ending: str) -> list[int]:
+    """The versions that have a file in the log with this ``ending``, in order."""
+    try:
+        names = [entry.name for entry in os.scandir(folder / LOG)]
+    except FileNotFoundError:
+        return []
+    return sorted(int(name[:20]) for name in names if name[20:] == ending and name[:20].isdigit())
 
 
-def _last_whole(folder: Path, entries: dict[int, bytes], begun: int) -> int:
+def _read(folder: Path, version: int) -> bytes:
+    """The entry of a version. Empty: there is none."""
+    try:
+        return (folder / commit_file(version)).read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _last_whole(folder: Path, begun: int) -> int:
     """The last version up to which all entries after the checkpoint ``begun`` are whole, with their data files."""
     actions: dict[int, _Actions] = {}
     whole = begun
-    while whole + 1 in entries and (of := _actions(entries[whole + 1])) is not None:
+    while (of := _actions(folder, whole + 1)) is not None:
         whole += 1
         actions[whole] = of
+    newest = newest_version(folder)
+    recent = (folder / commit_file(newest)).stat().st_mtime - _WRITTEN_BACK_SECONDS if newest >= 0 else 0.0
     removed_by = {path: version for version, of in actions.items() for path in of["remove"]}
     for version, of in actions.items():
         for path, size in of["add"].items():
             # A vacuum may have deleted what a later commit replaces.
-            if removed_by.get(path, -1) <= version and not _has_data(folder / unquote(path), size):
+            if removed_by.get(path, -1) <= version and not _has_data(folder / unquote(path), size, recent):
                 return version - 1
     return whole
 
 
-def _actions(entry: bytes) -> _Actions | None:
+def _actions(folder: Path, version: int) -> _Actions | None:
     """By action (``add``, ``remove``), the paths of its data files with their sizes. None: the entry is not whole."""
-    found: _Actions = {"add": {}, "remove": {}}
+    entry, found = _read(folder, version), {"add": dict[str, Any](), "remove": dict[str, Any]()}
     try:
         for line in entry.splitlines():
             for kind, action in json.loads(line).items():
@@ -139,8 +140,11 @@ def _actions(entry: bytes) -> _Actions | None:
     return found if is_whole_commit(entry) else None
 
 
-def _has_data(file: Path, size: int) -> bool:
-    return file.exists() and file.stat().st_size == size and _is_readable(file)
+def _has_data(file: Path, size: int, recent: float) -> bool:
+    """Whether a data file has all of its ``size``, and can be read if it is as ``recent`` (seconds since 1970)."""
+    if not file.exists() or (there := file.stat()).st_size != size:
+        return False
+    return there.st_mtime < recent or _is_readable(file)
 
 
 def _is_readable(file: Path) -> bool:
@@ -153,7 +157,21 @@ def _is_readable(file: Path) -> bool:
     return True
 
 
-def _is_from_before(entry: bytes | None) -> bool:
+def _checkpoint(folder: Path, version: int) -> Path:
+    return folder / LOG / f"{version:020}{_CHECKPOINT}"
+
+
+def _hint(folder: Path) -> int | None:
+    """The version that Delta's hint names as the last checkpoint. -1: the hint is cut off. None: there is none."""
+    try:
+        return int(json.loads((folder / LOG / _HINT).read_bytes())["version"])
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return -1
+
+
+def _is_from_before(folder: Path, version: int) -> bool:
     """Whether a commit was made before this start of the machine."""
-    boot = (info_of(entry or b"") or {}).get(f"hourline.{BOOT}")
+    boot = (info_of(_read(folder, version)) or {}).get(f"hourline.{BOOT}")
     return boot is not None and boot != this_boot()

@@ -19,7 +19,7 @@ from hourline_core.model import Project, Source
 from hourline_core.model.hours import Clock, sql_timestamp, wall_clock
 from hourline_core.storage import commits
 from hourline_core.storage.compaction import SMALL_BYTES, compact
-from hourline_core.storage.durable import sync_version
+from hourline_core.storage.durable import sync_all, sync_version
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import exists, open_table
 from hourline_core.storage.table_maintenance import TableMaintenance
@@ -72,6 +72,9 @@ def maintain_source(
     compact_progress(source_tables.progress, clock() - _asked_again(project, kept_hours), cutoffs)
     for table in source_tables.tables:
         compact(table, below_rows=_MERGED_ROWS)
+    if not project.settings.speed.fsync:
+        sync_all()  # What replaces the old files must be on disk before they are deleted.
+    for table in source_tables.tables:
         vacuum(table, kept_hours)
         commits.clean_up_log(table)
 

@@ -5,7 +5,8 @@ The disk forgets what was not synced, each time something else. See ``UnsyncedDi
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from hourline_core.model.hours import HOUR, wall_clock
 from hourline_core.runtime import boot, failpoints
 from hourline_core.runtime.notes import note_file
 from hourline_core.storage.commit_log import LOG
+from hourline_core.storage.durable import without_sync
 from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables
 from tests.support.unsynced_disk import UnsyncedDisk
@@ -54,15 +56,21 @@ def restart(boot_id: Path, name: str) -> None:
 
 def tell_story(tables: BareTables, told: Acknowledged) -> None:
     """All that the product does, some times over."""
-    tables.start()
+    synced = nullcontext if tables.project.settings.speed.fsync else without_sync
+    with synced():
+        tables.start()
     for _ in range(3):
         for _ in range(2):
-            tables.micro_batch(_EACH)
-            told.events = tables.offset
+            with synced():
+                tables.micro_batch(_EACH)
+            if tables.project.settings.speed.fsync:
+                told.events = tables.offset
         tables.publish(0, 1)
+        told.events = tables.offset
         told.publication = read_coverage(tables.project).publication or 0
         # what is written now is old
-        maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: wall_clock() + HOUR)
+        with synced():
+            maintain_source(tables.project, tables.source_tables, kept_hours=0, clock=lambda: wall_clock() + HOUR)
         tables.publish(2, 3)
         told.publication = read_coverage(tables.project).publication or 0
 
@@ -86,10 +94,11 @@ def go_on(folder: Path, told: Acknowledged) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 9))])
+@pytest.mark.parametrize("fsync", [True, False])
 def test_a_power_cut_at_any_moment_loses_nothing_that_was_acknowledged(
-    seed: int, tmp_path: Path, reboots: Path, monkeypatch: pytest.MonkeyPatch
+    *, fsync: bool, seed: int, tmp_path: Path, reboots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number, (folder, told) in enumerate(cut_often(tmp_path, seed, monkeypatch)):
+    for number, (folder, told) in enumerate(cut_often(tmp_path, seed, monkeypatch, fsync=fsync)):
         restart(reboots, f"after cut {number}")
         go_on(folder, told)
 
@@ -109,7 +118,7 @@ FORGOTTEN: dict[str, Callable[[Path], bool]] = {
 def test_without_one_kind_of_sync_something_is_lost(
     kind: str, tmp_path: Path, reboots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = cut_often(tmp_path, 0, monkeypatch, FORGOTTEN[kind], one_in=10)
+    made = cut_often(tmp_path, 0, monkeypatch, FORGOTTEN[kind], one_in=20)
     restart(reboots, "after the cut")
     with pytest.raises((AssertionError, HourlineError, DeltaError)):
         for folder, told in reversed(made):
@@ -138,6 +147,8 @@ def cut_often(
     monkeypatch: pytest.MonkeyPatch,
     forgets: Callable[[Path], bool] = lambda path: False,
     one_in: int = 60,
+    *,
+    fsync: bool = True,
 ) -> list[tuple[Path, Acknowledged]]:
     """The folders that cuts have left at some moments of the story, and what was acknowledged before each."""
     chance = random.Random(seed)  # noqa: S311
@@ -160,6 +171,10 @@ def cut_often(
 
     with monkeypatch.context() as patched, disk.watching(maybe_cut):
         patched.setattr(failpoints, "visit", visited)
-        tell_story(BareTables(root, HOURS), told)
+        tables = BareTables(root, HOURS)
+        settings = tables.project.settings
+        speed = settings.speed.model_copy(update={"fsync": fsync})
+        tables.project = replace(tables.project, settings=settings.model_copy(update={"speed": speed}))
+        tell_story(tables, told)
     assert made
     return made

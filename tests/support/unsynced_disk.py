@@ -1,6 +1,6 @@
 """A disk that forgets what was not synced: what a power cut may leave of a folder, at any moment.
 
-It watches ``os.fsync`` of this process. A file's content is kept once it was synced, and its name once its folder was.
+It watches ``os.fsync`` and ``os.sync`` of this process. A file's content is kept once it was synced, and its name once its folder was.
 Of all else, a cut keeps what it likes: a new name or not, the whole content of a file, a part of it, or nothing; and a
 name that was deleted may still be there.
 """
@@ -35,7 +35,13 @@ class UnsyncedDisk:
             self._note(Path(f"/proc/self/fd/{fd}").readlink())
             on_change()
 
-        with patch.object(os, "fsync", watched):
+        def watched_sync() -> None:
+            on_change()
+            for path in (self.root, *self.root.rglob("*")):
+                self._note(path)
+            on_change()
+
+        with patch.object(os, "fsync", watched), patch.object(os, "sync", watched_sync):
             yield
 
     def cut(self, target: Path, random: Random) -> None:
