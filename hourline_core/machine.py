@@ -20,7 +20,7 @@ _NO_MEMORY_WORDS = (
     "insufficient memory for the Java Runtime Environment",
 )
 _NO_THREAD_WORDS = ("unable to create native thread", "can't start new thread")
-_OF_DUCKDB = re.compile(r"Out of Memory Error: .*\([\d.]+ \w+/([\d.]+ \w+) used\)")
+_OF_DUCKDB = re.compile(r"(?:Out of Memory Error|Failed to commit): .*\([\d.]+ \w+/([\d.]+ \w+) used\)")
 _CLASSES = {"Metaspace": "-XX:MaxMetaspaceSize", "Compressed class space": "-XX:CompressedClassSpaceSize"}
 """What Java calls its memory for classes, and the options that limit it."""
 
@@ -44,12 +44,18 @@ def explain_refusal(error: BaseException, around: Surroundings) -> Told | None:
     errors, number = [*chain(error)], errno_of(error)
     texts = [*texts_of(errors)]
     no_memory = number == errno.ENOMEM or any(isinstance(one, MemoryError) for one in errors)
+    if limit := limit_of_worker(error):
+        return ResourceError, _no_memory_of_worker(limit, around)
     if no_memory or any(words in text for text in texts for words in (*_NO_MEMORY_WORDS, *_NO_THREAD_WORDS)):
-        text = "\n".join(texts)
-        if (limit := _OF_DUCKDB.search(text)) and is_of_worker(errors):
-            return ResourceError, _no_memory_of_worker(limit[1], around)
-        return ResourceError, _no_memory(text, around)
+        return ResourceError, _no_memory("\n".join(texts), around)
     return _of_disk(number, _folder(errors, around, number)) or _of_file(error, number, around)
+
+
+def limit_of_worker(error: BaseException) -> str | None:
+    """The memory of DuckDB that a Python worker of Spark has used up. None: that is not what has caused ``error``."""
+    errors = [*chain(error)]
+    limit = _OF_DUCKDB.search("\n".join(texts_of(errors)))
+    return limit[1] if limit and is_of_worker(errors) else None
 
 
 def require_folder_of(file: Path) -> None:

@@ -76,17 +76,6 @@ WHOLE = Part()
 """That of the only task."""
 
 
-_ROWS_OF_PART = 100_000
-"""With fewer events to read, a further task costs more than it saves: each of them reads all, and keeps its keys."""
-
-
-def number_of_parts(rows: int, tasks: int) -> int:
-    """The number of tasks, of at most ``tasks``, that a micro-batch which reads this number of ``rows`` is divided
-    among.
-    """
-    return max(1, min(tasks, rows // _ROWS_OF_PART))
-
-
 @dataclass(frozen=True)
 class Addressed:
     """What gives the rows of a part their addresses.

@@ -16,11 +16,13 @@ from pyspark.sql import SparkSession
 
 from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.ledger.source_clock import SourceClock
+from hourline_core.machine import limit_of_worker
 from hourline_core.model import Project
 from hourline_core.model.hours import Clock
 from speed_layer.commit.committer import Committer, Finished
 from speed_layer.commit.idle_partitions import IdlePartitions, Offsets
 from speed_layer.commit.maintenance import maintain_after
+from speed_layer.derived.division import Division
 from speed_layer.derived.gaps import gap_row, rows_before_gap
 from speed_layer.derived.inputs import Input, new_rows, sequences_read, split_rows
 from speed_layer.derived.passed import Passed
@@ -40,11 +42,13 @@ class Step(Protocol):
         """By input, the sequence up to which it is read now."""
 
     @property
-    def parts(self) -> int:
-        """The number of tasks that it is divided among."""
+    def rows(self) -> int:
+        """The number of archived rows that it reads."""
 
-    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
-        """Its events, evaluated by ``records``. They ``arrived`` (UTC) when it was planned. None: there are none."""
+    def derive(self, records: RecordPlan, arrived: datetime, parts: int) -> Evaluated | None:
+        """Its events, evaluated by ``records`` in so many ``parts``. They ``arrived`` (UTC) when it was planned. None:
+        there are none.
+        """
 
 
 class Derivation(Protocol):
@@ -92,6 +96,7 @@ class DerivedStream(ThreadStream):
         self._after = sequences_read(self._tables.progress, inputs)
         """By input, the sequence up to which it is read and committed."""
         self._idle = IdlePartitions(self._tables, self._ends, dict[tuple[str, int], int], clock)
+        self._division = Division(spark.sparkContext.defaultParallelism)
         self._finished = 0
         self._thread.start()
 
@@ -117,18 +122,33 @@ class DerivedStream(ThreadStream):
         clock = self._clock_after(read)
         passed = Passed(self._tables.clock.time, clock.time)
         step = self._derivation.plan(read, self._after, passed)
-        events = step.derive(self._reader.tasks.records, self._clock())
-        micro_batch = self._reader.read(
-            pa.table({}) if events is None else events,
-            self._origin,
-            {(one.source.name, 0): sequence + 1 for one, sequence in zip(self._inputs, step.up_to, strict=True)},
-            self._sequence,
-            clock=clock,
-            bounds=TaskBounds(step.parts, small_rows=False),
-        )
-        assert micro_batch, "a sequence of an input is read"
+        while (micro_batch := self._read_if_it_fits(step, clock)) is None:
+            pass
+        self._division.relax()
         if self._commit(partial(self._finish, micro_batch)):
             self._after = [*step.up_to]
+
+    def _read_if_it_fits(self, step: Step, clock: SourceClock) -> Read | None:
+        """Have tasks derive and read the events. None: one of them had too little memory, and their parts are smaller
+        now. Nothing of it is committed.
+        """
+        parts = self._division.parts_of(step.rows)
+        events = step.derive(self._reader.tasks.records, self._clock(), parts)
+        try:
+            micro_batch = self._reader.read(
+                pa.table({}) if events is None else events,
+                self._origin,
+                {(one.source.name, 0): sequence + 1 for one, sequence in zip(self._inputs, step.up_to, strict=True)},
+                self._sequence,
+                clock=clock,
+                bounds=TaskBounds(parts, small_rows=False),
+            )
+        except Exception as error:
+            if limit_of_worker(error) is None or not self._division.refine(step.rows):
+                raise
+            return None
+        assert micro_batch, "a sequence of an input is read"
+        return micro_batch
 
     def _finish(self, micro_batch: Read) -> None:
         self._on_finished(self._committer.commit(micro_batch))

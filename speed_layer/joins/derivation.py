@@ -10,7 +10,6 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model import Project, Source
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
-from speed_layer.derived.rows import number_of_parts
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
 from speed_layer.joins.plan import JoinPlan, plan_join
@@ -32,14 +31,13 @@ class JoinStep:
         return [side.up_to for side in self.sides]
 
     @property
-    def parts(self) -> int:
-        rows = sum(files.rows for side in self.sides for files in (side.new, side.near, side.far))
-        return number_of_parts(rows, self.spark.sparkContext.defaultParallelism)
+    def rows(self) -> int:
+        return sum(files.rows for side in self.sides for files in (side.new, side.near, side.far))
 
-    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
+    def derive(self, records: RecordPlan, arrived: datetime, parts: int) -> Evaluated | None:
         if not any(files.slices for side in self.sides for files in (side.new, side.near)):
             return None
-        return join_events(self.spark, records, self.plan, self.sides, self.passed, self.parts, arrived)
+        return join_events(self.spark, records, self.plan, self.sides, self.passed, parts, arrived)
 
 
 class JoinDerivation:

@@ -13,7 +13,6 @@ from hourline_core.model import Project, Source
 from hourline_core.storage.opening import open_table
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
-from speed_layer.derived.rows import number_of_parts
 from speed_layer.derived.stream import Step
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
@@ -41,12 +40,11 @@ class TakenStep:
         return [self.files.up_to]
 
     @property
-    def parts(self) -> int:
-        rows = self.files.table.rows + self.files.snapshots.rows
-        return number_of_parts(rows, self.spark.sparkContext.defaultParallelism)
+    def rows(self) -> int:
+        return self.files.table.rows + self.files.snapshots.rows
 
-    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
-        return take_snapshots(self.spark, records, self.plan, self.earlier, self.files, self.parts, arrived)
+    def derive(self, records: RecordPlan, arrived: datetime, parts: int) -> Evaluated | None:
+        return take_snapshots(self.spark, records, self.plan, self.earlier, self.files, parts, arrived)
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,9 @@ class EmptyStep:
     """A ``Step`` in which no snapshot is taken or changed."""
 
     up_to: Sequence[int]
-    parts: int = 1
+    rows: int = 0
 
-    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
+    def derive(self, records: RecordPlan, arrived: datetime, parts: int) -> Evaluated | None:
         return None
 
 

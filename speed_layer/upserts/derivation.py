@@ -10,7 +10,6 @@ from hourline_core.ledger.progress_rows import ProgressRow
 from hourline_core.model import Project, Source
 from speed_layer.derived.inputs import Input
 from speed_layer.derived.passed import Passed
-from speed_layer.derived.rows import number_of_parts
 from speed_layer.intake.record_plan import RecordPlan
 from speed_layer.intake.tasks import Evaluated
 from speed_layer.tables.tombstones import open_tombstones
@@ -32,13 +31,13 @@ class UpsertStep:
         return [self.files.up_to]
 
     @property
-    def parts(self) -> int:
-        return number_of_parts(self.files.rows, self.spark.sparkContext.defaultParallelism)
+    def rows(self) -> int:
+        return self.files.rows
 
-    def derive(self, records: RecordPlan, arrived: datetime) -> Evaluated | None:
+    def derive(self, records: RecordPlan, arrived: datetime, parts: int) -> Evaluated | None:
         if not (self.files.new.slices or self.files.tombstones):
             return None
-        return find_versions(self.spark, records, self.plan, self.files, self.parts, arrived)
+        return find_versions(self.spark, records, self.plan, self.files, parts, arrived)
 
 
 class UpsertDerivation:

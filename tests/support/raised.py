@@ -59,6 +59,10 @@ DUCKDB = duckdb.OutOfMemoryException(
 )
 DUCKDB_IN_TASK = duckdb.OutOfMemoryException(*DUCKDB.args)
 DUCKDB_IN_TASK.add_note("Traceback (most recent call last):\n")
+DUCKDB_COMMIT_IN_TASK = duckdb.TransactionException(
+    "TransactionContext Error: Failed to commit: could not allocate block of size 256.0 KiB (9.3 MiB/9.5 MiB used)\n"
+)
+DUCKDB_COMMIT_IN_TASK.add_note("Traceback (most recent call last):\n")
 DUCKDB_IN_UDF = FromJava(
     "Job aborted due to stage failure",
     "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"

@@ -67,6 +67,7 @@ AROUND = Surroundings([Path("/data/shop/.hourline")], "broker-1:9092", "1g", "8g
             ResourceError,
             "its 12.4 GiB, the part of a core in spark.worker_memory (8g); raise that",
         ),
+        (raised.DUCKDB_COMMIT_IN_TASK, ResourceError, "its 9.5 MiB, the part of a core in spark.worker_memory (8g)"),
         (
             raised.DUCKDB_IN_UDF,
             ResourceError,
