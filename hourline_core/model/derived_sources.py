@@ -36,7 +36,7 @@ def _bind(source: Source, known: Mapping[str, Source]) -> Source:
 
 
 def _bind_join(source: Source, join: Join, inputs: Sequence[Source]) -> Source:
-    """With the fields of both inputs, and their later event time. The input of a self-join is there twice."""
+    """With the fields of both inputs, and the event time of a pair. The input of a self-join is there twice."""
     times: dict[str, Field] = {}
     fields: dict[str, Field] = {}
     for side, one, lacks in zip(join.sides, inputs, join.outer[::-1], strict=True):
@@ -46,13 +46,15 @@ def _bind_join(source: Source, join: Join, inputs: Sequence[Source]) -> Source:
             required = name in one.required_fields and not lacks
             fields[joined] = Field(type=one.type_of(name) or "string", required=required)
     # It is null if both are: the greatest of one time and null is that time.
-    later = f"greatest({', '.join(times)})"
+    time = f"greatest({', '.join(times)})"
+    for event_time in (name for name, timed in zip(times, join.timed_by, strict=True) if timed):
+        time = f"coalesce({event_time}, {time})"
     ids = [
         *([JOINED_ROW] if any(one.takes_back for one in inputs) else []),
         *([UNMATCHED] if join.type != "inner" else []),
     ]
     own = {name: Field(type="string") for name in ids}
-    return source.bind_inputs(inputs, {**times, **fields, **own}, later, source.id or next(iter(ids), None))
+    return source.bind_inputs(inputs, {**times, **fields, **own}, time, source.id or next(iter(ids), None))
 
 
 def _bind_rows(source: Source, rows: Table, table: Source) -> Source:

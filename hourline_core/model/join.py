@@ -133,24 +133,39 @@ class Join(Declaration):
     or later, when their last partner is taken back.
     """
 
+    event_time: SourceName | None = None
+    """The name of the side whose event time a pair has, such as `orders`. If left out, a pair has the later one. The
+    clock of the source is behind by the time by which a pair may be later than its event time: `after` for the name of
+    `left`, `before` for that of `right`. An event without a partner has its own event time.
+    """
+
     @property
     def outer(self) -> tuple[bool, bool]:
         """Whether events of `left`, and of `right`, become events without a partner."""
         return self.type != "inner", self.type == "full"
 
     @property
+    def timed_by(self) -> tuple[bool, bool]:
+        """Whether a pair has the event time of `left`, and of `right`. Neither: the later one."""
+        return self.event_time == self.left.name, self.event_time == self.right.name
+
+    @property
     def longest_wait(self) -> timedelta:
-        """The maximum time by which a partner may be later than an event that becomes one without it."""
+        """The maximum time by which a partner may be later than the joined event: one that it is without, or a pair."""
         waits = (self.within.after, self.within.before)
-        return max((wait for wait, outer in zip(waits, self.outer, strict=True) if outer), default=timedelta(0))
+        needed = zip(waits, self.outer, self.timed_by, strict=True)
+        return max((wait for wait, outer, timed in needed if outer or timed), default=timedelta(0))
 
     @property
     def reaches(self) -> tuple[timedelta, timedelta]:
         """For `left` and `right`, how long before the clock of the joined source an event may lie and still be needed:
         new events may meet it, or events that wait may get it as a partner.
         """
-        # In a left join, the clock is behind by `after`. Events of `left` that it has passed meet no new ones.
-        return timedelta(0) if self.type == "left" else self.within.after, self.within.before
+        # If the clock is behind by `after`, events of `left` that it has passed meet no new ones.
+        left_waits, right_waits = self.outer
+        before, after, wait = self.within.before, self.within.after, self.longest_wait
+        of_left = after if right_waits else max(after - wait, timedelta(0))
+        return of_left, before if left_waits else max(before - wait, timedelta(0))
 
     @property
     def sides(self) -> tuple[JoinSide, JoinSide]:
@@ -168,5 +183,11 @@ class Join(Declaration):
             way_out = f"such as `right: {{source: {self.right.source}, as: next}}`"
             raise refuse(
                 f"got '{self.right.name}' twice, allowed are two names: call one side otherwise, {way_out}", "right"
+            )
+        if self.event_time is not None and not any(self.timed_by):
+            raise refuse(
+                f"got {describe(self.event_time)}, allowed is the name of a side, '{self.left.name}' or "
+                f"'{self.right.name}', or to leave it out",
+                "event_time",
             )
         return self

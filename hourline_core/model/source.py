@@ -436,9 +436,15 @@ class Source(Declaration):
                 "volume",
                 "duplicates",
             )
-        if self.clock == "wall":
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_wall_clock(self) -> Self:
+        timed = bool(self.join and self.join.longest_wait)
+        if self.clock == "wall" and (self.takes_back or timed):
+            what = self._what if self.takes_back else "the event_time of a join"
             waits = "whose hours wait for partners" if self.join else "whose hours wait for the clock of its input"
-            raise refuse(f"got wall beside {self._what}, {waits}: leave it out", "clock")
+            raise refuse(f"got wall beside {what}, {waits}: leave it out", "clock")
         return self
 
     @model_validator(mode="after")

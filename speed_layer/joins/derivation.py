@@ -60,10 +60,11 @@ class JoinDerivation:
 def reach_of_gap(plan: JoinPlan, source: str) -> tuple[timedelta, timedelta]:
     """How much earlier, and later, than events that are lost of the input ``source`` pairs or partners may lack.
 
-    A pair has the event time of the later partner. A lost event may also have been the partner of an earlier one that
-    is joined without it.
+    A pair has the event time of the later partner, or that of the side that it is timed by. A lost event may also have
+    been the partner of another one that is joined without it.
     """
-    distances = (plan.before, plan.after)
+    distances, nothing = (plan.before, plan.after), timedelta(0)
     lost = [place for place, side in enumerate(plan.sides) if side.source == source]
-    earlier = max(distances[place] if plan.outer[1 - place] else timedelta(0) for place in lost)
-    return earlier, max(distances[1 - place] for place in lost)
+    earlier = [distances[of] if plan.outer[1 - of] or plan.timed_by[1 - of] else nothing for of in lost]
+    later = [nothing if plan.timed_by[of] and not plan.outer[1 - of] else distances[1 - of] for of in lost]
+    return max(earlier), max(later)

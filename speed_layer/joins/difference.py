@@ -16,7 +16,7 @@ from hourline_core.sql.literals import identifier
 from speed_layer.derived.passed import Passed
 from speed_layer.derived.rows import AT, WHOLE, Part
 from speed_layer.derived.run_sql import read_sql, run_sql
-from speed_layer.joins.held_events import HeldEvents, hold_events, is_pair, is_passed
+from speed_layer.joins.held_events import HeldEvents, hold_events, is_pair, is_passed, time_of_pair
 from speed_layer.joins.join_rows import Joined
 from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import Side
@@ -72,7 +72,7 @@ class DifferenceJoiner:
         yield from read_sql(
             self._connection,
             f"""
-            SELECT greatest(l.at, r.at) AS {AT}, l.before AND r.before AS {TAKEN_BACK},
+            SELECT {time_of_pair(self._plan)} AS {AT}, l.before AND r.before AS {TAKEN_BACK},
                    concat_ws('+', l.u, r.u) AS {JOINED_ROW}, {", ".join(named)}
             FROM l_states l JOIN r_states r ON {is_pair(self._plan, "l", "r")}
             WHERE (l.before AND r.before) <> (l.now AND r.now)

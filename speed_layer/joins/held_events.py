@@ -195,6 +195,11 @@ def is_pair(plan: JoinPlan, left: str, right: str) -> str:
     return " AND ".join([*keys, *within, *others])
 
 
+def time_of_pair(plan: JoinPlan) -> str:
+    """The event time of a pair of rows called ``l`` and ``r``."""
+    return next((f"{of}.at" for of, timed in zip("lr", plan.timed_by, strict=True) if timed), "greatest(l.at, r.at)")
+
+
 def is_passed(clock: datetime | None) -> str:
     """Whether a ``clock`` has passed an event: others of the same time may still come before that."""
     return "false" if clock is None else f"rows.at < {_micros(clock - _EPOCH)}"

@@ -24,6 +24,7 @@ from speed_layer.joins.held_events import (
     is_pair,
     is_passed,
     is_passed_now,
+    time_of_pair,
 )
 from speed_layer.joins.plan import JoinPlan
 from speed_layer.joins.read_side import Side
@@ -70,7 +71,7 @@ class Joiner:
         ]
         queries = [
             f"SELECT {side} AS {SIDE}, {'r' if side else 'l'}.s AS {INPUT_SEQUENCE}, "
-            f"greatest(l.at, r.at) AS {AT}, {', '.join(named)}, l.n AS ln, r.old AS ro, r.n AS rn "
+            f"{time_of_pair(self._plan)} AS {AT}, {', '.join(named)}, l.n AS ln, r.old AS ro, r.n AS rn "
             f"FROM {one} JOIN {other} ON {is_pair(self._plan, 'l', 'r')}"
             for one, side, other in parts
         ]

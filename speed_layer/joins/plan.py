@@ -61,6 +61,8 @@ class JoinPlan:
     """How much earlier, and later, than the left event the right one may be."""
     outer: tuple[bool, bool] = (False, False)
     """Whether events of each side are joined without a partner, too."""
+    timed_by: tuple[bool, bool] = (False, False)
+    """Whether a pair has the event time of each side. Neither: the later one."""
 
     @property
     def is_self_join(self) -> bool:
@@ -91,7 +93,9 @@ def plan_join(project: Project, source: Source, inputs: Sequence[Input]) -> Join
         _plan_side(project, source, declared, one, key, addressed=outer or source.takes_back or len(join.inputs) == 1)
         for declared, one, key, outer in zip(join.sides, inputs, keys, join.outer, strict=True)
     )
-    return JoinPlan((left, right), source.event_fields, join.within.before, join.within.after, join.outer)
+    return JoinPlan(
+        (left, right), source.event_fields, join.within.before, join.within.after, join.outer, join.timed_by
+    )
 
 
 def _plan_side(

@@ -17,8 +17,16 @@ pytestmark = [pytest.mark.heavy, pytest.mark.long]
 CLOCK = 3
 """The hour of the clocks when records are lost, as a number from BASE on."""
 FIRST_INCOMPLETE = {
-    "orders": {"paid": CLOCK, "half": CLOCK, "whole": 2, "following": CLOCK, "newest": CLOCK, "settled": CLOCK},
-    "payments": {"paid": CLOCK, "half": 1, "whole": 1, "corrected": 1, "settled": -1},
+    "orders": {
+        "paid": CLOCK,
+        "placed": CLOCK,
+        "half": CLOCK,
+        "whole": 2,
+        "following": CLOCK,
+        "newest": CLOCK,
+        "settled": CLOCK,
+    },
+    "payments": {"paid": CLOCK, "placed": 1, "half": 1, "whole": 1, "corrected": 1, "settled": -1},
 }
 """By input, the first hour of each source that may lack what is lost. An event without a partner is up to 20 minutes before a
 lost order, or 100 minutes before a lost payment. A version is up to two hours before another one.

@@ -26,6 +26,7 @@ _SOURCES = {
     "payments": "topic: NAME_payments\n"
     "fields: {payment: int, revision: int, product: string, cents: int, at: timestamp}\nevent_time: at\n",
     "paid": f"join: {{{_JOIN}}}\n",
+    "placed": f"join: {{{_JOIN}, event_time: orders}}\n",
     "half": f"join: {{{_JOIN}, type: left}}\n",
     "whole": f"join: {{{_JOIN}, type: full}}\n",
     "following": "join: {left: orders, right: {source: orders, as: later}, on: product, within: {after: 30m}}\n",
@@ -36,7 +37,7 @@ _SOURCES = {
 _CENTS = {"newest": "cents", "corrected": "cents"}
 """The field that the metric over a source has; of others, that of their orders."""
 DERIVED = tuple(_SOURCES)[2:]
-ALWAYS_EXACT = ("paid", "following")
+ALWAYS_EXACT = ("paid", "placed", "following")
 """Those of which nothing is taken back, and that wait for no clock."""
 
 
@@ -91,8 +92,11 @@ class Records:
             case "corrected":
                 return ((one.at, one.cents) for one in self._corrected())
             case "following":
-                pairs = [(one, other) for one, other in product(orders, repeat=2) if one is not other]
-                return _joined(pairs, timedelta(0), NEXT)
+                others = [(one, other) for one, other in product(orders, repeat=2) if one is not other]
+                return _joined(others, timedelta(0), NEXT)
+            case "placed":
+                pairs = product(orders, self.payments)
+                return ((one.at, one.cents) for one, other in pairs if _are_partners(one, other, BEFORE, AFTER))
             case "settled":
                 return _joined(product(orders, self._corrected()), timedelta(0), AFTER, left=orders)
             case _:
@@ -124,6 +128,10 @@ class Records:
         ]
 
 
+def _are_partners(one: Order, other: Order | Payment, before: timedelta, after: timedelta) -> bool:
+    return one.product is not None and one.product == other.product and -before <= other.at - one.at <= after
+
+
 def _joined(
     pairs: Iterable[tuple[Order, Order | Payment]],
     before: timedelta,
@@ -134,7 +142,7 @@ def _joined(
     """The pairs of one product within an interval, and those of ``left`` and ``right`` without any."""
     met: set[int] = set()
     for one, other in pairs:
-        if one.product is not None and one.product == other.product and -before <= other.at - one.at <= after:
+        if _are_partners(one, other, before, after):
             met |= {id(one), id(other)}
             yield max(one.at, other.at), one.cents
     yield from ((one.at, one.cents) for one in left if id(one) not in met)

@@ -294,6 +294,65 @@ def test_fields_that_an_event_without_a_partner_lacks_may_be_null(tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("type", "side", "time", "wait", "reaches"),
+    [
+        ("inner", None, "greatest(order_event_time, payment_event_time)", 0, (60, 10)),
+        ("inner", "order", "coalesce(order_event_time, greatest(order_event_time, payment_event_time))", 60, (0, 0)),
+        (
+            "inner",
+            "payment",
+            "coalesce(payment_event_time, greatest(order_event_time, payment_event_time))",
+            10,
+            (50, 0),
+        ),
+        ("left", None, "greatest(order_event_time, payment_event_time)", 60, (0, 10)),
+        (
+            "left",
+            "payment",
+            "coalesce(payment_event_time, greatest(order_event_time, payment_event_time))",
+            60,
+            (0, 10),
+        ),
+        (
+            "full",
+            "payment",
+            "coalesce(payment_event_time, greatest(order_event_time, payment_event_time))",
+            60,
+            (60, 10),
+        ),
+    ],
+)
+def test_a_pair_may_have_the_event_time_of_a_side_for_which_the_clock_waits(
+    tmp_path: Path, type: str, side: str | None, time: str, wait: int, reaches: tuple[int, int]
+) -> None:
+    text = LEFT.replace("type: left", f"type: {type}" + (f", event_time: {side}" if side else ""))
+    paid = declared(tmp_path, paid=text).sources["paid"]
+    assert paid.join is not None
+    assert paid.event_time.expression == time
+    assert paid.join.longest_wait == timedelta(minutes=wait)
+    assert paid.join.reaches == tuple(timedelta(minutes=one) for one in reaches)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            ", event_time: paid}",
+            "event_time: got 'paid', allowed is the name of a side, 'order' or 'payment', or to leave it out",
+        ),
+        (
+            ", event_time: order}\nclock: wall",
+            "clock: got wall beside the event_time of a join, whose hours wait for partners: leave it out",
+        ),
+    ],
+)
+def test_what_a_join_with_the_event_time_of_a_side_cannot_have_is_refused(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        declared(tmp_path, paid=LEFT.replace(", type: left}", more))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("more", "said"),
     [
         (

@@ -16,25 +16,31 @@ BEFORE, AFTER, NONE = timedelta(minutes=10), timedelta(minutes=30), timedelta(0)
 
 
 @pytest.mark.parametrize(
-    ("sources", "outer", "of_a"),
+    ("sources", "outer", "timed_by", "of_a"),
     [
         # A lost event of `left` may have had a partner up to AFTER later, and one of `right` up to BEFORE later.
-        (("a", "b"), (False, False), (NONE, AFTER)),
-        (("b", "a"), (False, False), (NONE, BEFORE)),
+        (("a", "b"), (False, False), "", (NONE, AFTER)),
+        (("b", "a"), (False, False), "", (NONE, BEFORE)),
         # An event of the other side may be without a partner: up to BEFORE earlier than a lost one of `left`.
-        (("a", "b"), (True, True), (BEFORE, AFTER)),
-        (("a", "b"), (True, False), (NONE, AFTER)),
-        (("b", "a"), (True, False), (AFTER, BEFORE)),
+        (("a", "b"), (True, True), "", (BEFORE, AFTER)),
+        (("a", "b"), (True, False), "", (NONE, AFTER)),
+        (("b", "a"), (True, False), "", (AFTER, BEFORE)),
+        # A pair is as old as its left event, which may be AFTER earlier than a lost right one, and BEFORE later.
+        (("a", "b"), (False, False), "left", (NONE, NONE)),
+        (("b", "a"), (False, False), "left", (AFTER, BEFORE)),
+        (("a", "b"), (False, False), "right", (BEFORE, AFTER)),
+        (("a", "b"), (True, True), "left", (BEFORE, AFTER)),
         # A lost event of both sides is each of these.
-        (("a", "a"), (False, False), (NONE, AFTER)),
-        (("a", "a"), (True, False), (AFTER, AFTER)),
+        (("a", "a"), (False, False), "", (NONE, AFTER)),
+        (("a", "a"), (True, False), "", (AFTER, AFTER)),
     ],
 )
 def test_a_gap_reaches_as_far_as_lost_events_may_have_had_partners(
-    sources: tuple[str, str], outer: tuple[bool, bool], of_a: tuple[timedelta, timedelta]
+    sources: tuple[str, str], outer: tuple[bool, bool], timed_by: str, of_a: tuple[timedelta, timedelta]
 ) -> None:
     sides = [SimpleNamespace(source=name) for name in sources]
-    plan: Any = SimpleNamespace(before=BEFORE, after=AFTER, outer=outer, sides=sides)
+    timed = (timed_by == "left", timed_by == "right")
+    plan: Any = SimpleNamespace(before=BEFORE, after=AFTER, outer=outer, timed_by=timed, sides=sides)
     assert reach_of_gap(plan, "a") == of_a
 
 

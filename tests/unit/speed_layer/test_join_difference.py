@@ -187,26 +187,27 @@ def counting(events: list[Event], kind: Kind) -> list[Event]:
     parts=st.integers(1, 2),
     outer=st.sampled_from([(True, True), (True, False), (False, True), (False, False)]),
     kinds=two_kinds,
+    timed_by=st.sampled_from([(False, False), (True, False), (False, True)]),
 )
 @example(
     left=[(1, 0, 1, "a", None, 1)], right=[(2, 0, 1, None, None, 1)], steps=[(1, 1, 0), (0, 1, 0)], first=100,
-    before=0, after=0, parts=1, outer=(True, False), kinds=LEFT_ALONE,
+    before=0, after=0, parts=1, outer=(True, False), kinds=LEFT_ALONE, timed_by=(False, False),
 )  # fmt: skip
 @example(
     left=[(1, 0, 1, "a", 2, 1)], right=[(1, 0, 1, None, None, 1)], steps=[(1, 1, 0), (2, 0, 0)], first=30,
-    before=0, after=0, parts=1, outer=(True, False), kinds=LEFT_ALONE,
+    before=0, after=0, parts=1, outer=(True, False), kinds=LEFT_ALONE, timed_by=(False, False),
 )  # fmt: skip
 @example(
     left=[(1, 0, 1, "x", None, 1), (2, 30, 1, "x", None, 1)], right=[(2, 0, 1, "a", 2, 1)],
     steps=[(1, 0, 0), (1, 2, 0), (0, 2, 0)], first=100, before=60, after=60, parts=1, outer=(True, False),
-    kinds=(Kind(False, identity=True), Kind(True)),
+    kinds=(Kind(False, identity=True), Kind(True)), timed_by=(False, False),
 )  # fmt: skip
 def test_after_each_step_what_is_joined_is_what_stands(
     left: list[Draw], right: list[Draw], steps: list[Step], first: int | None, before: int, after: int, parts: int,
-    outer: tuple[bool, bool], kinds: tuple[Kind, Kind],
+    outer: tuple[bool, bool], kinds: tuple[Kind, Kind], timed_by: tuple[bool, bool],
 ) -> None:  # fmt: skip
     both = (archived(left, kinds[0]), archived(right, kinds[1]))
-    check_join(both, steps, first, (before, after), parts, outer, kinds)
+    check_join(both, steps, first, (before, after), parts, outer, kinds, timed_by)
 
 
 @settings(max_examples=examples(10))
@@ -226,7 +227,7 @@ def test_an_event_comes_without_a_partner_whenever_the_last_one_goes(
 
 def check_join(
     both: tuple[list[Event], list[Event]], steps: list[Step], first: int | None, within: tuple[int, int], parts: int,
-    outer: tuple[bool, bool], kinds: tuple[Kind, Kind],
+    outer: tuple[bool, bool], kinds: tuple[Kind, Kind], timed_by: tuple[bool, bool] = (False, False),
 ) -> None:  # fmt: skip
     """Join ``both`` in ``steps``, and all that is left in a last one. A step is how many sequences of each input are
     read, and how many minutes the clock goes on. It shows ``first`` when both inputs are read.
@@ -238,6 +239,7 @@ def check_join(
         timedelta(minutes=before),
         timedelta(minutes=after),
         outer,
+        timed_by,
     )
 
     def are_partners(one: Event, other: Event) -> bool:
@@ -259,12 +261,14 @@ def check_join(
             nulls = [nulls[n] + sum(of.values()) for n, of in enumerate(joined.null_keys)]
             for row in [row for table in joined.changes for row in table.to_pylist()]:
                 values = (row.get("l_v"), row.get("r_v"))
-                assert row[AT] == max(
-                    (event.at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+                times = {
+                    n: (event.at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
                     for n, value in enumerate(values)
                     for event in both[n]
                     if event.number == value
-                )
+                }
+                timed = [at for n, at in times.items() if timed_by[n]]
+                assert row[AT] == max(timed or times.values())
                 (back if row[TAKEN_BACK] else came)[values, row[JOINED_ROW]] += 1
         read, clock = up_to, now if now is not None else clock
         there = [[event for event in of if event.stands(read[n])] for n, of in enumerate(counted)]

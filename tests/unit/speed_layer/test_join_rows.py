@@ -155,9 +155,10 @@ def counting(held: list[Event], *, identity: bool, where: bool) -> list[Event]:
     where=st.booleans(),
     recognises=st.booleans(),
     itself=may_be_one_source,
+    timed_by=st.sampled_from([(False, False), (True, False), (False, True)]),
 )
 def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ignore[no-untyped-def]
-    left, right, of_left, of_right, steps, before, after, parts, identity, where, recognises, itself
+    left, right, of_left, of_right, steps, before, after, parts, identity, where, recognises, itself, timed_by
 ) -> None:
     both = two_sides(arrived(left, of_left), arrived(right, of_right), itself=itself)
     counted = [counting(held, identity=identity, where=where) for held in both]
@@ -167,9 +168,16 @@ def test_each_pair_is_joined_once_in_whatever_order_both_sides_come(  # type: ig
         ["l_v", "l_at", "r_v", "r_at"],
         timedelta(minutes=before),
         timedelta(minutes=after),
+        timed_by=timed_by,
     )
     wanted = sorted(
-        (max(one.at, other.at), one.value, one.at, other.value, other.at)
+        (
+            one.at if timed_by[0] else other.at if timed_by[1] else max(one.at, other.at),
+            one.value,
+            one.at,
+            other.value,
+            other.at,
+        )
         for one, other in product(*counted)
         if one.key is not None
         and one.key == other.key
