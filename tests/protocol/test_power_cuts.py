@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake.exceptions import DeltaError
@@ -123,6 +124,53 @@ def test_without_one_kind_of_sync_something_is_lost(
     with pytest.raises((AssertionError, HourlineError, DeltaError)):
         for folder, told in reversed(made):
             go_on(folder, told)
+
+
+class Nothing(random.Random):
+    """Of what was not synced, nothing is left."""
+
+    def random(self) -> float:
+        return 0.0
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
+
+
+@pytest.mark.parametrize("first", ["progress/clicks", "coverage"])
+def test_what_another_process_has_committed_and_not_synced_is_on_disk_before_it_is_built_upon(
+    first: str, tmp_path: Path, reboots: Path
+) -> None:
+    root, cut = tmp_path / "disk", tmp_path / "cut"
+    root.mkdir()
+    disk, tables = UnsyncedDisk(root), BareTables(root, HOURS)
+    log = Path(tables.layout.root) / first / LOG
+    before: set[Path] | None = None
+
+    def build_upon() -> None:
+        """Publish what counts the micro-batch, or delete what the publication covers, once ``first`` is committed."""
+        nonlocal before
+        if before is None or not {*log.glob("*.json")} - before:
+            return
+        before = None
+        if first == "coverage":
+            maintain_source(tables.project, tables.source_tables)
+        else:
+            BareTables(root, HOURS).publish(0, 1, 2, 3)
+        disk.cut(cut, Nothing())
+
+    with disk.watching(build_upon):
+        tables.start()
+        tables.micro_batch(_EACH)
+        tables.publish(0)
+        tables.micro_batch(_EACH)
+        told = Acknowledged(tables.offset, read_coverage(tables.project).publication or 0)
+        before = {*log.glob("*.json")}
+        if first == "coverage":
+            tables.publish(0, 1, 2, 3)
+        else:
+            tables.micro_batch(_EACH)
+    restart(reboots, "after the cut")
+    go_on(cut, told)
 
 
 def test_a_table_that_is_damaged_without_a_power_cut_stays_as_it_is(tmp_path: Path, reboots: Path) -> None:
