@@ -1,5 +1,6 @@
 """A kill -9 of the speed layer while it joins, with many events that may have a partner, and its memory after that."""
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ PAYMENTS = 60
 BURSTS = 5
 """The number of times that as many come after it."""
 RESTART, MEMORY = 1.3, 1500
+BOUND = 24 * (os.cpu_count() or 1)
+"""The least memory of DuckDB in all Python workers with which such joins work, in MB: 24 for each core."""
 _TOTAL = {"metrics/ordered.yaml": "source: orders\nmeasures: {orders: count}\n"}
 
 
@@ -46,9 +49,13 @@ class Killed:
 class JoinState(UpProject):
     """A project with ``orders`` of a day, of which any may have a partner among the next payments."""
 
-    def __init__(self, folder: Path, orders: int) -> None:
+    def __init__(self, folder: Path, orders: int, bound: int | None = None) -> None:
+        """``bound`` is the memory of DuckDB in all Python workers, in MB."""
         (port,) = free_ports(1)
         root = write_files(write_project(folder, f"{{port: {port}}}", f"{HOURS}h"), _TOTAL)
+        if bound:
+            with (root / "hourline.yaml").open("a") as settings:
+                settings.write(f"spark: {{worker_memory: {bound}m}}\n")
         super().__init__(load_project(root), port, PAID)
         self._orders = make_orders(orders)
         self._unpaid = np.random.default_rng(3).permutation(orders)
@@ -117,6 +124,14 @@ def of_join_state(full: bool) -> Iterator[Figure]:
         ours=[one.worker for one in found[many]],
         peer=[one.worker for one in found[FEW]],
     )
+    bounded, free = _waited(many, BOUND), _waited(many, None)
+    yield Figure(
+        what=f"to the next visible pairs of {many:,} events of join state, with {BOUND} MB of DuckDB for all tasks, to "
+        "the default",
+        unit="s",
+        ours=bounded,
+        peer=free,
+    )
 
 
 def _killed(orders: int) -> Killed:
@@ -133,6 +148,21 @@ def _killed(orders: int) -> Killed:
                 state.wait()
         state.check()
     return Killed(seconds, max(together), max(workers))
+
+
+def _waited(orders: int, bound: int | None) -> list[float]:
+    """The times until the pairs of some payments are visible, which meet any orders of a day."""
+    with tempfile.TemporaryDirectory() as folder, JoinState(Path(folder), orders, bound) as state:
+        state.up()
+        state.join_all()
+        times = []
+        for _ in range(BURSTS):
+            began = time.monotonic()
+            state.pay(PAYMENTS)
+            state.wait()
+            times.append(time.monotonic() - began)
+        state.check()
+    return times
 
 
 def _largest_worker(speed: int) -> float:
