@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +30,7 @@ from hourline_core.ledger.coverage_rows import (
 from hourline_core.ledger.layout import TIMESTAMP, Layout
 from hourline_core.model import DeclaredMetric, Project
 from hourline_core.model.hours import HourRange, sql_timestamp
+from hourline_core.storage.data_files import data_files, local_folder, read_rows
 from hourline_core.storage.open_tables import OpenTables
 from hourline_core.storage.opening import Table, once
 
@@ -66,7 +67,7 @@ class Coverage:
         """All rows, at the version that the table is open at. None: there is no table yet. Raises TableError."""
         if table is None:
             return cls.empty()
-        rows = once(table, "rows", table.to_pyarrow_table)
+        rows = once(table, "rows", partial(_read, table))
         # An older version of Hourline made the table with fewer columns.
         rows = pa.concat_tables([COVERAGE_SCHEMA.empty_table(), rows], promote_options="default")
         # Version 0 is the empty table, as it was created.
@@ -284,6 +285,13 @@ class DeclarationCoverage:
 
     def _among(self, hours: Collection[datetime]) -> pa.Table:
         return self.rows.filter(pc.is_in(self.rows["hour"], pa.array(list(hours), TIMESTAMP)))
+
+
+def _read(table: DeltaTable) -> pa.Table:
+    """All rows. Raises TableError."""
+    if local_folder(table.table_uri) is None:  # Arrow reads distant files at once.
+        return table.to_pyarrow_table()
+    return read_rows(table, data_files(table))
 
 
 def open_coverage(project: Project, opened: OpenTables, version: int | None = None) -> Table | None:
