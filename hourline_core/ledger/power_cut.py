@@ -24,14 +24,15 @@ def mend_after_power_cut(project: Project) -> list[str]:
     commits.
 
     Does nothing while a process has the workspace, which has mended it, nor for a user who may not write to it. Tables
-    in an object store need none of it. Raises TableError.
+    in an object store need none of it.
     """
     if (project.settings.tables or "").find("://") > 0 or _is_known(project.workspace):
         return []
     lost: list[str] = []
     workspace = project.workspace
-    # Commands that start together wait for the first of them. So no writer begins meanwhile.
-    with suppress(PermissionError), hold_lock(workspace / "run" / "boot.lock", "", waiting=lambda: None):
+    # Commands that start together wait for the first of them. So no writer begins meanwhile. If the system does not let
+    # a table be read or mended, whoever opens it says so, and the next command tries again.
+    with suppress(OSError), hold_lock(workspace / "run" / "boot.lock", "", waiting=lambda: None):
         has_writer = any(lease_holder(workspace, name) is not None for name in _WRITERS)
         if not has_writer and not _is_known(workspace):
             lost = _mend(project)

@@ -12,7 +12,7 @@ call, so a power cut may leave an entry without its data: a torn commit. Nobody 
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -110,7 +110,8 @@ def _added(entry: Path) -> list[str]:
 def _sync_data(folder: Path, paths: Iterable[str]) -> None:
     there = [folder / path for path in paths]
     for file in there:
-        sync(file)
+        with suppress(FileNotFoundError):  # A vacuum of its writer has deleted what a later commit replaces.
+            sync(file)
     if there:
         sync(folder)
 

@@ -27,6 +27,9 @@ _HINT = "_last_checkpoint"
 _WRITTEN_BACK_SECONDS = 120
 """An operating system writes all files within this time, whether they are synced or not. Linux takes 35 s."""
 
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
+"""What JSON raises that is cut off, or has other members."""
+
 _Actions = dict[str, dict[str, Any]]
 
 
@@ -56,6 +59,8 @@ def newest_dependencies(folder: Path) -> dict[str, int]:
     some says. Empty: none does.
     """
     for version in reversed(_versions(folder, ".json")):
+        if _actions(folder, version) is None:
+            continue  # It is damaged: whoever opens the table says so.
         recorded = [
             json.loads(line)["txn"] for line in _read(folder, version).splitlines() if line.startswith(b'{"txn"')
         ]
@@ -96,7 +101,7 @@ def _versions(folder: Path, ending: str) -> list[int]:
     """The versions that have a file in the log with this ``ending``, in order."""
     try:
         names = [entry.name for entry in os.scandir(folder / LOG)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(int(name[:20]) for name in names if name[20:] == ending and name[:20].isdigit())
 
@@ -135,7 +140,7 @@ def _actions(folder: Path, version: int) -> _Actions | None:
             for kind, action in json.loads(line).items():
                 if kind in found:
                     found[kind][action["path"]] = action.get("size")
-    except ValueError:
+    except _MALFORMED:
         return None
     return found if is_whole_commit(entry) else None
 
@@ -152,7 +157,7 @@ def _is_readable(file: Path) -> bool:
         with pq.ParquetFile(file) as content:
             for _ in content.iter_batches():
                 pass
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, pa.ArrowException):
         return False
     return True
 
@@ -167,7 +172,7 @@ def _hint(folder: Path) -> int | None:
         return int(json.loads((folder / LOG / _HINT).read_bytes())["version"])
     except FileNotFoundError:
         return None
-    except ValueError:
+    except _MALFORMED:
         return -1
 
 
