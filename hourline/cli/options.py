@@ -111,7 +111,7 @@ def load(folder: Path, workspace: Path | None, *, makes_workspace: bool = False)
         with suppress(OSError):  # The next file that is made there says why.
             (project.workspace / "logs").mkdir(parents=True, exist_ok=True)
     for lost in mend_after_power_cut(project):
-        note(f"lost with the power, before it was finished: {lost}")
+        note(f"dropped, since a power failure has cut it short: {lost}")
     return _note_loaded(project)
 
 

@@ -38,7 +38,7 @@ def speed(
     from hourline_core.runtime.kafka import kafka_of
     from hourline_core.runtime.lease import lease
     from hourline_core.runtime.speed_end import noting_end
-    from hourline_core.storage.durable import without_sync
+    from hourline_core.storage.durable import syncing
     from speed_layer.spark_session import speed_session, warm_up
     from speed_layer.speed_layer import SpeedLayer
 
@@ -58,8 +58,7 @@ def speed(
             if not (drain or stop.is_set()):  # a warm-up takes seconds
                 warm_up(spark, declared)
         kafka.wait()
-        if not declared.settings.speed.fsync:
-            held.enter_context(without_sync())
+        held.enter_context(syncing(on=declared.settings.speed.fsync))
         report = SpeedReport(lock, kafka.address, ready_file)
         given_up = SpeedLayer(spark, declared, kafka, report, drain=drain, accept_loss=accept_loss).run(stop)
     if given_up:

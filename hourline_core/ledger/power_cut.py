@@ -73,4 +73,4 @@ def _mend(project: Project) -> list[str]:
     ]:
         for name in ahead:
             lost[name] += 1
-    return [f"{name}: {count:,}" for name, count in lost.items() if count]
+    return [f"{name} ({count:,} commit{'s' * (count > 1)})" for name, count in lost.items() if count]

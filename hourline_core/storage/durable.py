@@ -31,13 +31,13 @@ class _Syncing:
 
 
 @contextmanager
-def without_sync() -> Iterator[None]:
-    """Within the block, this process leaves it to the operating system when it writes to the disk."""
-    _Syncing.on = False
+def syncing(*, on: bool) -> Iterator[None]:
+    """Within the block, this process syncs what it writes. If not ``on``, it leaves that to the operating system."""
+    before, _Syncing.on = _Syncing.on, on
     try:
         yield
     finally:
-        _Syncing.on = True
+        _Syncing.on = before
 
 
 def sync_files(table: DeltaTable, paths: Iterable[str]) -> None:

@@ -5,8 +5,8 @@ The disk forgets what was not synced, each time something else. See ``UnsyncedDi
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from hourline_core.model.hours import HOUR, wall_clock
 from hourline_core.runtime import boot, failpoints
 from hourline_core.runtime.notes import note_file
 from hourline_core.storage.commit_log import LOG
-from hourline_core.storage.durable import without_sync
+from hourline_core.storage.durable import syncing
 from speed_layer.commit.maintenance import maintain_source
 from tests.support.bare_tables import SOURCE, BareTables
 from tests.support.unsynced_disk import UnsyncedDisk
@@ -37,6 +37,12 @@ class Acknowledged:
 
     events: int = 0
     publication: int = 0
+
+
+@pytest.fixture(autouse=True)
+def syncs() -> Iterator[None]:
+    with syncing(on=True):
+        yield
 
 
 @pytest.fixture
@@ -57,7 +63,7 @@ def restart(boot_id: Path, name: str) -> None:
 
 def tell_story(tables: BareTables, told: Acknowledged) -> None:
     """All that the product does, some times over."""
-    synced = nullcontext if tables.project.settings.speed.fsync else without_sync
+    synced = partial(syncing, on=tables.project.settings.speed.fsync)
     with synced():
         tables.start()
     for _ in range(3):
@@ -184,7 +190,7 @@ def test_a_table_that_is_damaged_without_a_power_cut_stays_as_it_is(tmp_path: Pa
     assert last.exists()
     note_file(tables.project.workspace, "boot").unlink()
     restart(reboots, "the next one")
-    assert mend_after_power_cut(tables.project) == ["progress/clicks: 1"]
+    assert mend_after_power_cut(tables.project) == ["progress/clicks (1 commit)"]
     tables.start()
     assert tables.offset == 0
 
