@@ -1,7 +1,7 @@
 """Mends the tables of a workspace after the machine has lost its power, before anything reads or writes them.
 
-What was acknowledged was on disk before. Of what came after it, anything may be lost. So each table goes back to its
-last whole commit, and each progress to the last row whose tables are there. The next start of the speed layer reads the
+All acknowledged commits were on disk before. Any part of a later one may be lost. So each table goes back to its last
+whole commit, and each progress to the last row whose tables are there. The next start of the speed layer reads the
 records again.
 """
 
