@@ -1,8 +1,8 @@
 """Drops the commits of a table that a power cut has torn: their files were not on disk yet, or in part.
 
 A commit is synced before anybody is told of it, and before the next one is made. So what is torn was never
-acknowledged, and the table as it was before is the right one. What is lost of a torn commit can be anything: its entry
-in the log, data files, a checkpoint, the whole or a part of each.
+acknowledged, and the table as it was before is the right one. A torn commit may lack its entry in the log, data files
+or a checkpoint, the whole or a part of each.
 
 A file that somebody damages looks the same. So a commit is taken for torn only if the last whole one was made before
 the machine started. Each start of a writer makes a commit of its own.

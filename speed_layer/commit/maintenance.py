@@ -124,7 +124,7 @@ def maintain_stopped(
 
 
 def _read_durable_coverage(project: Project) -> Coverage:
-    """The newest coverage, on disk. What is deleted because of it must not be missing after a power cut."""
+    """The newest coverage, on disk. A power cut must not take it after rows were deleted because of it."""
     with OpenTables(project.settings.storage_options) as opened:
         table = open_coverage(project, opened)
         if table is not None:
